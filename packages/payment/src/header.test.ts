@@ -13,7 +13,7 @@ import {
   declarePaymentIdentifierExtension,
 } from "@x402/extensions/payment-identifier";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
-import { decodePaymentHeader, decodeReceipt, encodeReceipt } from "./header.ts";
+import { decodePaymentHeader, encodeReceipt } from "./header.ts";
 import { matchOption, paymentOption } from "./option.ts";
 import type { PresentedPayment } from "./types.ts";
 
@@ -123,8 +123,8 @@ test("what is not one strict payload is refused", () => {
     encode({ ...good, payload: { signature } }),
     encode({ ...good, payload: { signature, authorization: [authorization] } }),
     encode({ ...good, extensions: 5 }),
-    encode({ ...good, extra: JSON.parse("[".repeat(16) + "]".repeat(16)) as unknown }),
-    encode({ ...good, extra: Array.from({ length: 2_100 }, () => 1) }),
+    encode({ ...good, extra: JSON.parse("[".repeat(24) + "]".repeat(24)) as unknown }),
+    encode({ ...good, extra: Array.from({ length: 4_100 }, () => 1) }),
     encode({ ...good, extra: "x".repeat(20_000) }),
   ]) {
     refused(bad);
@@ -197,9 +197,13 @@ test("a payment identifier is taken when good, and refused when bad", () => {
   refused(encode({ ...good, extensions: { "payment-identifier": 1 } }), /payment-identifier/);
 });
 
-test("terms as deep as the catalogue makes them are taken back", () => {
-  // The terms' own sixteen levels: they stand at the same depth in a payment.
-  ok(encode({ ...good, extensions: JSON.parse(`${'{"a":'.repeat(15)}1${"}".repeat(15)}`) as unknown }));
+test("terms as deep as the catalogue makes them are taken back, and terms of more than 24 levels are not", () => {
+  const withTerms = (levels: number): string =>
+    // Terms stand at the same depth in a payment: its top is their first level.
+    encode({ ...good, extensions: JSON.parse(`${'{"a":'.repeat(levels - 1)}1${"}".repeat(levels - 1)}`) as unknown });
+  ok(withTerms(16));
+  ok(withTerms(24));
+  refused(withTerms(25), /nested too deeply/);
 });
 
 test("unknown members beside the payload are left alone", () => {
@@ -285,16 +289,5 @@ test("receipts go through the header, as the reference client reads it", () => {
     amount: "5000",
     extensions: { settlement: { id: "abc" as SettlementId, status: "pending" } },
   };
-  assert.deepEqual(decodeReceipt(encodeReceipt(receipt)), receipt);
   assert.deepEqual(decodePaymentResponseHeader(encodeReceipt(receipt)), receipt);
-  for (const bad of [
-    "",
-    "x",
-    encode({}),
-    encode([]),
-    encode({ ...receipt, success: 1 }),
-    encode({ ...receipt, payer: "me" }),
-  ]) {
-    assert.equal(decodeReceipt(bad), undefined);
-  }
 });

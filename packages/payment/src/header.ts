@@ -4,16 +4,14 @@ import {
   bytesToBase64,
   hexToBytes,
   isRecord,
-  type NetworkId,
   parseJson,
-  type SettlementId,
   utf8ToBytes,
 } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import type { Authorization, PaymentRefusal, PresentedPayment, Receipt } from "./types.ts";
 
-/** Bounds of {@link decodePaymentHeader}. */
-export interface HeaderLimits {
+/** Longest header and signature that {@link decodePaymentHeader} reads. */
+interface HeaderLimits {
   /** Longest header; 16,384 characters by default. */
   readonly maxHeaderLength?: number;
   /** Longest signature; 8,192 bytes by default, for contract wallets (ERC-1271, ERC-6492). */
@@ -26,13 +24,16 @@ const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
 const UINT256_END = 1n << 256n;
 // Length and alphabet of the payment-identifier extension (x402 v2, `specs/extensions/payment_identifier.md`).
 const IDENTIFIER = /^[a-zA-Z0-9_-]{16,128}$/;
-/** Payers send the terms' extensions back: terms of `@turnpike/catalogue` are no deeper than this. */
-const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
+/**
+ * Bounds of the JSON of a header, and of a facilitator's body with a payload in it. A payload has the extensions of its seller's
+ * terms: ours are at most 16 levels deep, those of a seller who uses the facilitator may be deeper.
+ */
+export const PAYMENT_JSON_LIMITS = { maxDepth: 24, maxNodes: 4_000 };
 
 /**
  * Reads a PAYMENT-SIGNATURE header: standard padded base64 of UTF-8 JSON, one x402 v2 `PaymentPayload` of scheme
- * `exact` by EIP-3009. Strict and bounded: whatever it lets through has exactly one reading. Unknown members are left
- * alone at the top, in `resource` and in `extensions`, which are not looked at but for `payment-identifier`.
+ * `exact` by EIP-3009. Strict and bounded: what it accepts has exactly one reading. Unknown members are ignored at the
+ * top, in `resource` and in `extensions`, of which only `payment-identifier` is read.
  * The refusal's message names the part that is wrong, and never quotes the header.
  */
 export function decodePaymentHeader(
@@ -43,7 +44,7 @@ export function decodePaymentHeader(
   if (header.length > maxHeaderLength) return refuse(`is longer than ${maxHeaderLength} characters`);
   const bytes = base64ToBytes(header);
   if (bytes === undefined || bytes.length === 0) return refuse("is not standard padded base64");
-  const parsed = parseJson(bytes, JSON_LIMITS);
+  const parsed = parseJson(bytes, PAYMENT_JSON_LIMITS);
   if (!parsed.ok) return refuse(JSON_FAULTS[parsed.reason]);
   const payload = readPaymentPayload(parsed.value, limits.maxSignatureBytes);
   if (typeof payload === "string") return refuse(payload);
@@ -51,8 +52,8 @@ export function decodePaymentHeader(
 }
 
 /**
- * Reads an x402 v2 `PaymentPayload` of scheme `exact` by EIP-3009, out of JSON that repeats no key, as
- * {@link decodePaymentHeader} does; or says what is wrong with it.
+ * Reads an x402 v2 `PaymentPayload` of scheme `exact` by EIP-3009 out of JSON that was parsed within {@link PAYMENT_JSON_LIMITS},
+ * as {@link decodePaymentHeader} does; or says what is wrong with it.
  */
 export function readPaymentPayload(
   payload: unknown,
@@ -142,46 +143,7 @@ function readIdentifier(extensions: unknown): { readonly ok: true; readonly id: 
   return typeof id === "string" && IDENTIFIER.test(id) ? { ok: true, id } : { ok: false };
 }
 
-/** A receipt as the PAYMENT-RESPONSE header carries it: base64 of JSON. */
+/** The value of a PAYMENT-RESPONSE header: base64 of the receipt's JSON. */
 export function encodeReceipt(receipt: Receipt): string {
   return bytesToBase64(utf8ToBytes(JSON.stringify(receipt)));
-}
-
-/** Reads a PAYMENT-RESPONSE header, ours or another server's; undefined when it is not a receipt. */
-export function decodeReceipt(header: string): Receipt | undefined {
-  const bytes = header.length > 16_384 ? undefined : base64ToBytes(header);
-  const parsed = bytes === undefined ? undefined : parseJson(bytes, JSON_LIMITS);
-  if (parsed?.ok !== true || !isRecord(parsed.value)) return undefined;
-  const object = parsed.value;
-  const success = own(object, "success");
-  const transaction = own(object, "transaction");
-  const network = own(object, "network");
-  const payer = own(object, "payer");
-  if (typeof success !== "boolean" || typeof transaction !== "string" || typeof network !== "string") return undefined;
-  if (typeof payer !== "string" || !ADDRESS.test(payer)) return undefined;
-  const settlement = readSettlement(own(object, "extensions"));
-  return {
-    success,
-    transaction,
-    network: network as NetworkId,
-    payer: payer as Address,
-    ...text(object, "errorReason"),
-    ...text(object, "errorMessage"),
-    ...text(object, "amount"),
-    ...(settlement === undefined ? {} : { extensions: { settlement } }),
-  };
-}
-
-function text<K extends string>(object: Readonly<Record<string, unknown>>, key: K): { readonly [P in K]?: string } {
-  const value = own(object, key);
-  return typeof value === "string" ? ({ [key]: value } as { [P in K]: string }) : {};
-}
-
-function readSettlement(extensions: unknown): { readonly id: SettlementId; readonly status: string } | undefined {
-  const settlement = isRecord(extensions) ? own(extensions, "settlement") : undefined;
-  if (!isRecord(settlement)) return undefined;
-  const id = own(settlement, "id");
-  const status = own(settlement, "status");
-  if (typeof id !== "string" || typeof status !== "string") return undefined;
-  return { id: id as SettlementId, status };
 }

@@ -2,38 +2,8 @@ export { type BooksWatchModules, type BooksWatchOptions, startBooksWatch } from 
 export { createEngine } from "./engine/engine.ts";
 export type { ChainRules, EngineModules, EngineNetwork, EngineOptions, TransactionBounds } from "./engine/options.ts";
 export { type AssetPrice, PRICE_DECIMALS, type ProfitRule, type WhenUnprofitable } from "./engine/profit.ts";
-export {
-  CALLS,
-  type Call3,
-  decodeAggregate3,
-  decodeBool,
-  decodeQuantity,
-  decodeString,
-  decodeUint,
-  encodeAggregate3,
-  encodeAuthorizationState,
-  encodeBalanceOf,
-  encodeTransferBytes,
-  encodeTransferVrs,
-  type Hex,
-  isHex,
-  type Result3,
-  type TransferFields,
-} from "./evm/abi.ts";
-export { isErc6492, unwrapErc6492, type WrappedSignature } from "./evm/erc6492.ts";
-export {
-  addressToTopic,
-  decodeLogs,
-  type EvmLog,
-  findEvidence,
-  matchEvidence,
-  TOPIC_AUTHORIZATION_CANCELED,
-  TOPIC_AUTHORIZATION_USED,
-  TOPIC_TRANSFER,
-  type WantedEvidence,
-} from "./evm/logs.ts";
+export { TOPIC_AUTHORIZATION_USED } from "./evm/logs.ts";
 export { createEvmRpc, type EvmNode, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
-export { type Eip1559Transaction, type SignedTransaction, signTransaction } from "./evm/transaction.ts";
 export type {
   DiscoveryHits,
   DiscoveryPage,
@@ -58,7 +28,7 @@ export {
   type FacilitatorServerModules,
   type FacilitatorServerOptions,
 } from "./facilitator/server.ts";
-export { decodePaymentHeader, decodeReceipt, encodeReceipt, type HeaderLimits } from "./header.ts";
+export { decodePaymentHeader, encodeReceipt } from "./header.ts";
 export { type HousekeepingOptions, startHousekeeping } from "./housekeeping.ts";
 export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audit.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";

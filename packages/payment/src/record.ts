@@ -96,7 +96,7 @@ export function settledBy(record: PaymentRecord, evidence: Evidence): PaymentRec
 }
 
 /** True when both are one payment for one request: a released nonce may be claimed again for another. */
-export function samePurpose(
+function samePurpose(
   a: Pick<PaymentRecord, "payloadDigest" | "requestHash">,
   b: Pick<PaymentRecord, "payloadDigest" | "requestHash">,
 ): boolean {

@@ -1,5 +1,14 @@
 import { createHash } from "node:crypto";
-import { type Address, AppError, type Clock, FaultLogThrottle, failureCode, isAppError, type Log, type Metrics } from "@turnpike/base";
+import {
+  type Address,
+  AppError,
+  type Clock,
+  FaultLogThrottle,
+  failureCode,
+  isAppError,
+  type Log,
+  type Metrics,
+} from "@turnpike/base";
 import type { Hex } from "../evm/abi.ts";
 import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
 import type { EvmNode } from "../evm/rpc.ts";

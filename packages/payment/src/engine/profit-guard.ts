@@ -126,7 +126,8 @@ export function createProfitGuard(opts: ProfitGuardOptions, modules: ProfitGuard
         return undefined;
       }
       metrics.count(unprofitableTotal, { network, action: "refused" });
-      if (faultLog.onFailure()) log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
+      if (faultLog.onFailure())
+        log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
       return { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: RETRY_AFTER_SECONDS };
     },
 

@@ -8,7 +8,7 @@ import {
   utf8ToBytes,
 } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
-import { readPaymentPayload } from "../header.ts";
+import { PAYMENT_JSON_LIMITS, readPaymentPayload } from "../header.ts";
 import { matchOption } from "../option.ts";
 import type { DecodedPayment, PaymentOption, PaymentRefusal } from "../types.ts";
 
@@ -42,13 +42,12 @@ export type ReadRequest =
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
-const LIMITS = { maxDepth: 24, maxNodes: 4_000 };
 /** A payment whose payer moved its funds away is pending until its window ends: as long as our own client signs for. */
 const MAX_TIMEOUT_SECONDS = 3_600;
 
 /** Reads the body of `POST /verify` or `POST /settle` (x402 v2), strictly. */
 export function readRequest(body: Uint8Array, assets: readonly FacilitatorAsset[]): ReadRequest {
-  const parsed = parseJson(body, LIMITS);
+  const parsed = parseJson(body, PAYMENT_JSON_LIMITS);
   if (!parsed.ok) return malformed(`The body is not one JSON document (${parsed.reason}).`);
   if (!isRecord(parsed.value)) return malformed("The body is not a JSON object.");
   if (parsed.value.x402Version !== 2) return malformed("`x402Version` must be 2.");
