@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { FaultPoints } from "@turnpike/base";
-import { auditBooks } from "@turnpike/payment";
+import { auditLedger } from "@turnpike/payment";
 import { PATIENCE_MS } from "@turnpike/testkit";
 import pg from "pg";
 import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
@@ -109,7 +109,7 @@ async function endLeases(ground: Ground, schema: string): Promise<void> {
 async function assertSettledOnce(ground: Ground, { made, payer }: Prepared): Promise<void> {
   assert.equal(await ground.balance(made.payTo), PRICE);
   assert.equal(await ground.balance(payer.address), HELD - PRICE);
-  const audit = await auditBooks(ground.postgres.url, { schema: made.schema, connectTimeoutMs: PATIENCE_MS });
+  const audit = await auditLedger(ground.postgres.url, { schema: made.schema, connectTimeoutMs: PATIENCE_MS });
   assert.deepEqual(audit.differences, []);
   const [sums] = await ledgerSums(made.config, "gateway", PATIENT);
   const states = Object.entries(sums?.states ?? {}).filter(([, { count }]) => count > 0);

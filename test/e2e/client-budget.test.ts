@@ -125,8 +125,8 @@ suite("the buyer's library, its budget and its journal, on a whole gateway", () 
     await killedBuyer(made, "", standIn);
     standIn.release();
     const ended = async (): Promise<boolean> => {
-      const [book] = await ledgerSums(gateway.config, "gateway", PATIENT);
-      return (book?.states.settled.count ?? 0) + (book?.states.released.count ?? 0) === 1;
+      const [sums] = await ledgerSums(gateway.config, "gateway", PATIENT);
+      return (sums?.states.settled.count ?? 0) + (sums?.states.released.count ?? 0) === 1;
     };
     await eventually("the gateway is done with the lost call", ended);
     await assertBoughtOnce(made, () => {});

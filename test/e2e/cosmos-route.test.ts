@@ -326,5 +326,5 @@ suite("The Cosmos-style route in every form over sockets, against the recorded R
     assert.equal((await send(["GET", "/validators?height=103"], header)).text, bought.text);
   });
 
-  test("the books hold exactly what was answered with 200", () => gateway.assertSettled(sold));
+  test("the ledger holds exactly what was answered with 200", () => gateway.assertSettled(sold));
 });

@@ -62,7 +62,7 @@ suite("agents buy over MCP, with the official clients and the real command", () 
   let search: Upstream;
   let gateway: OpenGateway;
   let folder: McpFolder;
-  /** Purchases so far: the books must hold them and nothing else. */
+  /** Purchases so far: the ledger must hold them and nothing else. */
   let bought = 0;
 
   before(async () => {

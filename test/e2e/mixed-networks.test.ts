@@ -151,9 +151,9 @@ suite("several ways to pay", () => {
     assert.equal(node.runs(), runs);
   });
 
-  test("the books hold each token by itself", async () => {
-    const books = await ledgerSums(gateway.config, "gateway", PATIENT);
-    const settled = books.map(({ network, asset, states }) => [network, asset, states.settled.count].join(" "));
+  test("the ledger sums each token by itself", async () => {
+    const sums = await ledgerSums(gateway.config, "gateway", PATIENT);
+    const settled = sums.map(({ network, asset, states }) => [network, asset, states.settled.count].join(" "));
     assert.deepEqual(
       settled.sort(),
       [

@@ -42,8 +42,8 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
   after(() => ground?.[Symbol.asyncDispose]());
 
   const rows = async (gateway: OpenGateway): Promise<number> => {
-    const books = await ledgerSums(gateway.config, "gateway", PATIENT);
-    return books.flatMap(({ states }) => Object.values(states)).reduce((sum, { count }) => sum + count, 0);
+    const sums = await ledgerSums(gateway.config, "gateway", PATIENT);
+    return sums.flatMap(({ states }) => Object.values(states)).reduce((sum, { count }) => sum + count, 0);
   };
 
   test("calls of a service without suppliers write nothing", async () => {

@@ -137,5 +137,5 @@ suite("unmodified clients of x402 buy", () => {
     await assertMoved(decodeHeader(answer.headers.get("payment-response") ?? ""), payer);
   });
 
-  test("the books hold the three purchases, and nothing else", () => gateway.assertSettled(3));
+  test("the ledger holds the three purchases, and nothing else", () => gateway.assertSettled(3));
 });

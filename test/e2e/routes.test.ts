@@ -440,5 +440,5 @@ suite("the routes of a whole gateway, over HTTP", () => {
     assert.equal(await ground.balance(dear.payTo), 12_300n);
   });
 
-  test("the books hold exactly what was answered with 200", () => gateway.assertSettled(sold));
+  test("the ledger holds exactly what was answered with 200", () => gateway.assertSettled(sold));
 });

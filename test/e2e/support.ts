@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { type FaultPoints, noFaults, silentLog } from "@turnpike/base";
 import { type Config, loadConfig } from "@turnpike/config";
 import { fundGas } from "@turnpike/localnet";
-import { auditBooks } from "@turnpike/payment";
+import { auditLedger } from "@turnpike/payment";
 import {
   eventually,
   isProbe,
@@ -49,7 +49,7 @@ export interface OpenGateway extends AsyncDisposable {
   readonly payTo: `0x${string}`;
   /** URL of a paid route. */
   route(service: string): string;
-  /** Holds that exactly so many payments were settled, that nothing else was moved, and that the books say so. */
+  /** Holds that exactly so many payments were settled, that nothing else was moved, and that the ledger says so. */
   assertSettled(count: number): Promise<void>;
   /** Ends this one, and starts another on the same ledger. */
   restart(): Promise<OpenGateway>;
@@ -71,10 +71,10 @@ async function start(
     route: (service) => `${url}/v1/${service}`,
     async assertSettled(count) {
       assert.equal(await ground.balance(made.payTo), PRICE * BigInt(count), "what the receiver holds");
-      const books = await ledgerSums(config, "gateway", PATIENT);
-      const settled = books.reduce((sum, { states }) => sum + states.settled.count, 0);
-      assert.equal(settled, count, "settled payments in the books");
-      const { differences } = await auditBooks(ground.postgres.url, {
+      const sums = await ledgerSums(config, "gateway", PATIENT);
+      const settled = sums.reduce((sum, { states }) => sum + states.settled.count, 0);
+      assert.equal(settled, count, "settled payments in the ledger");
+      const { differences } = await auditLedger(ground.postgres.url, {
         schema: made.schema,
         connectTimeoutMs: PATIENCE_MS,
       });

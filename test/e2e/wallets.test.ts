@@ -154,5 +154,5 @@ suite("payers that are contracts", () => {
     assert.equal(await ground.balance(key.address), PRICE);
   });
 
-  test("the books hold what the wallets paid, and nothing else", () => gateway.assertSettled(6));
+  test("the ledger holds what the wallets paid, and nothing else", () => gateway.assertSettled(6));
 });

@@ -1,4 +1,3 @@
-export { type BooksWatchModules, type BooksWatchOptions, startBooksWatch } from "./books-watch.ts";
 export { createEngine } from "./engine/engine.ts";
 export type { ChainRules, EngineModules, EngineNetwork, EngineOptions, TransactionBounds } from "./engine/options.ts";
 export { type AssetPrice, PRICE_DECIMALS, type ProfitRule, type WhenUnprofitable } from "./engine/profit.ts";
@@ -30,7 +29,7 @@ export {
 } from "./facilitator/server.ts";
 export { decodePaymentHeader, encodeReceipt } from "./header.ts";
 export { type HousekeepingOptions, startHousekeeping } from "./housekeeping.ts";
-export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audit.ts";
+export { auditLedger, type LedgerAudit, type LedgerDifference } from "./ledger/audit.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export {
@@ -41,7 +40,8 @@ export {
   type RetryResult,
 } from "./ledger/operator.ts";
 export type { Receiver } from "./ledger/receivers.ts";
-export type { Books, Ledger } from "./ledger-types.ts";
+export { startLedgerGauges } from "./ledger-gauges.ts";
+export type { Ledger, LedgerSums } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
 export { noPayments } from "./no-payments.ts";
 export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";

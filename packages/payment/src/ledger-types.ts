@@ -102,7 +102,7 @@ export interface ScanCursor {
 }
 
 /** What was summed over all payments of one asset, in its smallest unit. */
-export interface Books {
+export interface LedgerSums {
   readonly network: NetworkId;
   readonly asset: Address;
   /** Count and sum by state; every payment is in exactly one. */
@@ -212,7 +212,7 @@ export interface Ledger extends AsyncDisposable {
   /** Deletes released claims that were swept and are past their retention, with their events; returns how many. */
   pruneReleased(): Promise<number>;
   /** Sums per asset. */
-  books(): Promise<readonly Books[]>;
+  sums(): Promise<readonly LedgerSums[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */
   list(states: readonly PaymentState[], limit: number): Promise<readonly PaymentRecord[]>;
   /** True when the database answers, and no other ledger sells for a receiver of this one. */

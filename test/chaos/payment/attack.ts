@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { type Address, isRecord } from "@turnpike/base";
 import { devRpc } from "@turnpike/localnet";
-import { auditBooks } from "@turnpike/payment";
+import { auditLedger } from "@turnpike/payment";
 import { eventually, PATIENCE_MS } from "@turnpike/testkit";
 import { createRandom } from "../../soak/random.ts";
 import type { ChaosFigure, ChaosPart } from "../chaos.ts";
@@ -255,7 +255,7 @@ async function wrongMoney({ setup, buyers, attackers, chain, after }: Found): Pr
     if (received !== BigInt(settled) * PRICE)
       faults.push(`the ${role} settled ${settled} payments and got ${received}`);
     if (owed + disputed > 0) faults.push(`the ${role}: ${owed} owed, ${disputed} disputed`);
-    const audit = await auditBooks(setup.postgresUrl, {
+    const audit = await auditLedger(setup.postgresUrl, {
       schema: setup.schemas[role],
       connectTimeoutMs: PATIENCE_MS,
     });

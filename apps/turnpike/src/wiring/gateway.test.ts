@@ -72,8 +72,8 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.match(result.receipt.transaction, /^0x[0-9a-f]{64}$/);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, PAY_TO), 5_000n);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, buyer.address), 15_000n);
-    const [book] = await ledgerSums(configWith({}), "gateway", PATIENT);
-    assert.deepEqual(book?.states.settled, { count: 1, value: 5_000n });
+    const [sums] = await ledgerSums(configWith({}), "gateway", PATIENT);
+    assert.deepEqual(sums?.states.settled, { count: 1, value: 5_000n });
     const metrics = await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`);
     const samples = await metrics.text();
     assert.match(samples, /^turnpike_gateway_ready 1$/m);

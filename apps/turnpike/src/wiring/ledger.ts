@@ -1,9 +1,9 @@
 import { AppError, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
-  type Books,
   createLedger,
   type Ledger,
+  type LedgerSums,
   type MigrationResult,
   migrate,
   type PaymentRecord,
@@ -68,10 +68,10 @@ export function migrateLedger(
 }
 
 /** Sums of a ledger, by asset and state. */
-export async function ledgerSums(config: Config, role: LedgerRole, waits: Waits = {}): Promise<readonly Books[]> {
+export async function ledgerSums(config: Config, role: LedgerRole, waits: Waits = {}): Promise<readonly LedgerSums[]> {
   const modules = { log: silentLog, metrics: noMetrics, faults: noFaults };
   await using ledger = await openLedger(config, role, modules, waits);
-  return await ledger.books();
+  return await ledger.sums();
 }
 
 /** Payments of a ledger that are in any of these states, newest first. */

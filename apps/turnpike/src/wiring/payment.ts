@@ -14,8 +14,8 @@ import {
   type Receiver,
   type Settler,
   type SharedTokens,
-  startBooksWatch,
   startHousekeeping,
+  startLedgerGauges,
 } from "@turnpike/payment";
 import { checkChains } from "./chain-check.ts";
 import { reportCurve } from "./curve.ts";
@@ -26,8 +26,8 @@ import { optionNetworks } from "./offers.ts";
 
 /** `Retry-After` of a settlement that is pending. */
 const RETRY_AFTER_SECONDS = 2;
-/** Least time between two sums of the books for the gauges. */
-const BOOKS_EVERY_MS = 30_000;
+/** Least time between two sums of the ledger for the gauges. */
+const SUMS_EVERY_MS = 30_000;
 /** How often a payment that another process works on is looked at. */
 const POLL_MS = 100;
 
@@ -87,7 +87,7 @@ export async function openPayments(
   const receivers = role === "gateway" ? config.payment.networks : [];
   const ledger = stack.use(await openLedger(config, role, modules, input.waits, receivers.map(receiverOf)));
   stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
-  stack.use(startBooksWatch({ everyMs: BOOKS_EVERY_MS }, { ...modules, ledger }));
+  stack.use(startLedgerGauges({ everyMs: SUMS_EVERY_MS }, { ...modules, ledger }));
   const chains = openChains(config, modules);
   for (const rpc of chains.values()) stack.use(rpc);
   const backOff = createBackOff(modules);

@@ -197,8 +197,8 @@ test(`whenever accounts delegate, sign and undelegate, honest payments settle, e
   await engine[Symbol.asyncDispose]();
   const ends = await Promise.all(attackPayments.map((payment) => stateOf(ledger, payment)));
   const settledAttacks = ends.filter(({ state }) => state === "settled").length;
-  const books = await ledger.books();
-  const settled = books.reduce((sum, { states }) => sum + states.settled.count, 0);
+  const sums = await ledger.sums();
+  const settled = sums.reduce((sum, { states }) => sum + states.settled.count, 0);
   assert.equal(settled, honestCount + settledAttacks);
   // An attacker's own payment may still get through, which is all that the receiver may have beside.
   const received = (await bed.balance(PAY_TO)) - paid;

@@ -5,7 +5,7 @@ import { withClient } from "./client.ts";
 import { quoteSchema } from "./statements.ts";
 
 /** Where the payments and their events disagree. */
-export type BooksDifference =
+export type LedgerDifference =
   /** The sums of one asset's payments in one state. */
   | {
       readonly kind: "sum";
@@ -23,11 +23,11 @@ export type BooksDifference =
       readonly eventState: PaymentState | undefined;
     };
 
-/** What {@link auditBooks} found. */
-export interface BooksAudit {
+/** What {@link auditLedger} found. */
+export interface LedgerAudit {
   readonly ok: boolean;
   /** At most 1,000 of each kind. */
-  readonly differences: readonly BooksDifference[];
+  readonly differences: readonly LedgerDifference[];
 }
 
 interface SumRow {
@@ -47,24 +47,24 @@ interface StrayRow {
 }
 
 /**
- * Sums the books twice, from the payments and from the events alone, in one snapshot. It reads every row: run it on
+ * Sums the ledger twice, from the payments and from the events alone, in one snapshot. It reads every row: run it on
  * demand. `connectTimeoutMs` is the longest wait for its connection, 5,000 by default. Throws AppError
  * LEDGER_UNAVAILABLE or LEDGER_SCHEMA.
  */
-export async function auditBooks(
+export async function auditLedger(
   url: string,
   opts: { readonly schema?: string; readonly connectTimeoutMs?: number } = {},
-): Promise<BooksAudit> {
+): Promise<LedgerAudit> {
   const s = quoteSchema(opts.schema ?? "ledger");
-  const work = async (client: pg.Client): Promise<BooksAudit> => {
+  const work = async (client: pg.Client): Promise<LedgerAudit> => {
     await client.query("begin isolation level repeatable read read only");
     await client.query("set local statement_timeout = 0");
     const sums = await client.query<SumRow>(`select * from ${s}.books_differences limit 1000`);
     const strays = await client.query<StrayRow>(`select id, state, event_state from ${s}.strayed_payments limit 1000`);
     await client.query("commit");
-    const differences: BooksDifference[] = [
+    const differences: LedgerDifference[] = [
       ...sums.rows.map(
-        (row): BooksDifference => ({
+        (row): LedgerDifference => ({
           kind: "sum",
           network: row.network as NetworkId,
           asset: row.asset as Address,
@@ -74,7 +74,7 @@ export async function auditBooks(
         }),
       ),
       ...strays.rows.map(
-        (row): BooksDifference => ({
+        (row): LedgerDifference => ({
           kind: "payment",
           id: row.id as SettlementId,
           state: row.state as PaymentState,
@@ -84,5 +84,5 @@ export async function auditBooks(
     ];
     return { ok: differences.length === 0, differences };
   };
-  return withClient(url, "auditBooks", work, opts.connectTimeoutMs);
+  return withClient(url, "auditLedger", work, opts.connectTimeoutMs);
 }

@@ -1,6 +1,5 @@
 import { AppError, type Clock, type FaultPoints, type Log, type Metrics, systemClock } from "@turnpike/base";
 import type { Ledger } from "../ledger-types.ts";
-import { type BooksRow, booksOf } from "./books.ts";
 import { createClaims } from "./claims.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { createHolder, type Holder } from "./holder.ts";
@@ -8,7 +7,7 @@ import { createJournal } from "./journal.ts";
 import { checkSchema } from "./migrate.ts";
 import { createOutcomes } from "./outcomes.ts";
 import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
-import { type PaymentRow, rowToRecord } from "./rows.ts";
+import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { ledgerStatements } from "./statements.ts";
 
 /** Options of {@link createLedger}. */
@@ -123,8 +122,8 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     ...createClaims(parts),
     ...createJournal(parts),
     ...createOutcomes(parts),
-    async books() {
-      return booksOf(await slow.run<BooksRow>(statements.books, []));
+    async sums() {
+      return sumsOf(await slow.run<SumsRow>(statements.sums, []));
     },
     async list(states, limit) {
       return (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord);

@@ -19,7 +19,7 @@ export const ledgerValueUnits: MetricSpec = {
 };
 
 /** When the two sums above were read last, in Unix seconds. */
-export const ledgerBooksTimestampSeconds: MetricSpec = {
+export const ledgerSumsTimestampSeconds: MetricSpec = {
   kind: "gauge",
   name: "turnpike_ledger_books_timestamp_seconds",
   help: "Time at which the ledger was summed last, in Unix seconds.",
@@ -68,7 +68,7 @@ export const ledgerHolderLostTotal: MetricSpec = {
 export const LEDGER_METRICS: readonly MetricSpec[] = [
   ledgerPayments,
   ledgerValueUnits,
-  ledgerBooksTimestampSeconds,
+  ledgerSumsTimestampSeconds,
   ledgerQuerySeconds,
   ledgerConnections,
   ledgerOrphansTotal,

@@ -17,7 +17,7 @@ import {
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
-import { auditBooks } from "./audit.ts";
+import { auditLedger } from "./audit.ts";
 
 const server = testServer();
 
@@ -76,7 +76,7 @@ test("many payments are settled in one transaction, as one by one", async () => 
   }
   const [events] = await sql<{ count: string }>(url, "select count(*) from events where to_state = 'settled'");
   assert.equal(events?.count, "5", "one for each");
-  assert.deepEqual((await auditBooks(url, PATIENT)).differences, []);
+  assert.deepEqual((await auditLedger(url, PATIENT)).differences, []);
   await ledger.settledAll([]);
 });
 
@@ -432,8 +432,8 @@ test("the grants of docs/operate/ledger.md are enough for a gateway, and too few
     await sql(url, "update answers set expires_at = now()");
     assert.equal(await ledger.expireAnswers(), 1);
     assert.equal(await ledger.releaseOrphans(), 0);
-    assert.equal((await ledger.books()).length, 1);
-    assert.equal((await auditBooks(asGateway.href, PATIENT)).ok, true);
+    assert.equal((await ledger.sums()).length, 1);
+    assert.equal((await auditLedger(asGateway.href, PATIENT)).ok, true);
   }
   assert.deepEqual(await sql(url, "select 1 from holders"), [], "it could retire");
   for (const text of ["alter table events disable trigger all", "drop trigger payments_guard on payments"]) {

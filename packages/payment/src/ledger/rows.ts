@@ -6,6 +6,7 @@ import {
   type ServiceId,
   type SettlementId,
 } from "@turnpike/base";
+import type { LedgerSums } from "../ledger-types.ts";
 import type { PayerKind, PaymentRecord, PaymentState } from "../types.ts";
 
 /** A payment as the driver gives it. */
@@ -136,4 +137,35 @@ export interface BatchRow {
 /** A payment of an open batch. */
 export interface BatchPaymentRow extends PaymentRow {
   readonly batch: string;
+}
+
+/** One asset's payments in one state, as the view `books` gives them. */
+export interface SumsRow {
+  readonly network: string;
+  readonly asset: string;
+  readonly state: PaymentState;
+  readonly payments: string;
+  readonly value: string;
+}
+
+const none = { count: 0, value: 0n };
+
+/** Gathers the view's rows by asset; states without payments are zero. */
+export function sumsOf(rows: readonly SumsRow[]): readonly LedgerSums[] {
+  return [...Map.groupBy(rows, (row) => `${row.network} ${row.asset}`).values()].flatMap((group): LedgerSums[] => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const states: Record<PaymentState, { count: number; value: bigint }> = {
+      claimed: none,
+      released: none,
+      signed: none,
+      submitted: none,
+      settled: none,
+      failed: none,
+      owed: none,
+      disputed: none,
+    };
+    for (const row of group) states[row.state] = { count: Number(row.payments), value: BigInt(row.value) };
+    return [{ network: first.network as NetworkId, asset: first.asset as Address, states }];
+  });
 }

@@ -179,7 +179,7 @@ export function ledgerStatements(schema: string) {
     moveCursor: write("moveCursor", `select ${s}.move_cursor($1, $2, $3, $4, $5, $6) as moved`),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     pruneReleased: write("pruneReleased", `select ${s}.prune_released(${ms("$1")}, $2) as pruned`),
-    books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
+    sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
     list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),
     ready: read("ready", "select 1 as one"),

@@ -154,7 +154,7 @@ test("a database that ends: every call says so at once, and it works again after
     () => ledger.release(id, "SERVICE_UNAVAILABLE"),
     () => ledger.releaseOrphans(),
     () => ledger.renewLeases(),
-    () => ledger.books(),
+    () => ledger.sums(),
   ];
   for (const call of calls) unavailableAtOnce(await refusal(call));
   assert.equal(await ledger.ready(), false);
@@ -255,7 +255,7 @@ test("the end of a ledger does not wait for a sum", async () => {
   await locker.connect();
   try {
     await locker.query("begin; lock table payments in access exclusive mode");
-    const sum = assert.rejects(ledger.books(), unavailable());
+    const sum = assert.rejects(ledger.sums(), unavailable());
     // Copies of one template have the same numbers for their tables, and pg_locks is of the whole server.
     const waiting = `select 1 from pg_locks where not granted and relation = 'payments'::regclass
       and database = (select oid from pg_database where datname = current_database())`;

@@ -19,7 +19,7 @@ import {
 } from "../../test/ledger-fixtures.ts";
 import type { RelayerLease } from "../ledger-types.ts";
 import type { PaymentKey, PaymentState } from "../types.ts";
-import { auditBooks } from "./audit.ts";
+import { auditLedger } from "./audit.ts";
 
 const server = testServer();
 
@@ -69,7 +69,7 @@ const ENTERED_FROM: Readonly<
   reorganised: ["settled", "signed", "submitted"],
 };
 
-test("after any sequence of calls the books are those of the model, and the events sum to them", async () => {
+test("after any sequence of calls the sums are those of the model, and the events sum to them", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
   const lease: RelayerLease = await leased(ledger);
@@ -160,14 +160,14 @@ test("after any sequence of calls the books are those of the model, and the even
         sum.count++;
         sum.value += value;
       }
-      const [books, ...others] = await ledger.books();
+      const [sums, ...others] = await ledger.sums();
       assert.equal(others.length, 0);
-      for (const [state, sum] of Object.entries(books?.states ?? {})) {
+      for (const [state, sum] of Object.entries(sums?.states ?? {})) {
         assert.deepEqual(sum, total[state] ?? { count: 0, value: 0n }, state);
       }
-      assert.deepEqual(await auditBooks(url, PATIENT), { ok: true, differences: [] });
+      assert.deepEqual(await auditLedger(url, PATIENT), { ok: true, differences: [] });
     }),
-    // A smaller case would run on the same books, so a failure is shown as it was found.
+    // A smaller case would run on the same ledger, so a failure is shown as it was found.
     { numRuns: 40, endOnFailure: true },
   );
 });
@@ -182,7 +182,7 @@ test("the audit finds what does not sum", async () => {
     `begin; alter table payments disable trigger payments_event;
     update payments set state = 'released', holder = null; alter table payments enable trigger payments_event; commit`,
   );
-  const { ok, differences } = await auditBooks(url, PATIENT);
+  const { ok, differences } = await auditLedger(url, PATIENT);
   assert.equal(ok, false);
   const sums = { network: NETWORK, asset: ASSET, kind: "sum" } as const;
   const [one, none] = [
@@ -199,13 +199,13 @@ test("the audit finds what does not sum", async () => {
   );
 });
 
-test("books of several assets are apart", async () => {
+test("each asset has sums of its own", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  assert.deepEqual(await ledger.books(), []);
+  assert.deepEqual(await ledger.sums(), []);
   const assets = [newPayer(), newPayer()];
   for (const asset of assets) await ledger.claim(newClaim({ key: { ...newKey(), asset }, value: 3n }));
-  const books = await ledger.books();
-  assert.deepEqual(new Set(books.map((book) => book.asset)), new Set(assets));
-  for (const book of books) assert.deepEqual(book.states.claimed, { count: 1, value: 3n });
+  const sums = await ledger.sums();
+  assert.deepEqual(new Set(sums.map(({ asset }) => asset)), new Set(assets));
+  for (const { states } of sums) assert.deepEqual(states.claimed, { count: 1, value: 3n });
 });

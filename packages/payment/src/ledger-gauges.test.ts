@@ -9,13 +9,13 @@ import {
   noMetrics,
   silentLog,
 } from "@turnpike/base";
-import { startBooksWatch } from "./books-watch.ts";
-import type { Books } from "./ledger-types.ts";
+import { startLedgerGauges } from "./ledger-gauges.ts";
+import type { LedgerSums } from "./ledger-types.ts";
 
 const NETWORK = "eip155:84532" as NetworkId;
 const ASSET = "0x036cbd53842c5426634e7929541ec2318f3dcf7e" as Address;
 
-function booksWith(owed: number): Books {
+function sumsWith(owed: number): LedgerSums {
   const none = { count: 0, value: 0n };
   return {
     network: NETWORK,
@@ -33,16 +33,16 @@ function booksWith(owed: number): Books {
   };
 }
 
-test("the gauges follow the books, also after a failure, and zero is told", async () => {
+test("the gauges follow the sums of the ledger, also after a failure and down to zero", async () => {
   const gauges = new Map<string, number>();
   const third = Promise.withResolvers<void>();
   let reads = 0;
   const ledger = {
-    async books() {
+    async sums() {
       reads++;
       if (reads === 2) throw new AppError("LEDGER_UNAVAILABLE");
       if (reads === 4) third.resolve();
-      return [booksWith(reads === 1 ? 1 : 0)];
+      return [sumsWith(reads === 1 ? 1 : 0)];
     },
   };
   const metrics = {
@@ -54,7 +54,7 @@ test("the gauges follow the books, also after a failure, and zero is told", asyn
   };
   const clock = { nowMs: () => 5_000, monotonicMs: () => 0 };
   {
-    await using _watch = startBooksWatch({ everyMs: 1 }, { ledger, clock, log: silentLog, metrics });
+    await using _watch = startLedgerGauges({ everyMs: 1 }, { ledger, clock, log: silentLog, metrics });
     await third.promise;
   }
   assert.equal(gauges.get("first:turnpike_ledger_payments owed"), 1);
@@ -71,14 +71,14 @@ test("a slow sum is followed by a longer pause", async (context) => {
   let nowMs = 0;
   let reads = 0;
   const ledger = {
-    async books() {
+    async sums() {
       reads++;
       nowMs += 1_000;
       return [];
     },
   };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
-  await using _watch = startBooksWatch({ everyMs: 1 }, { ledger, clock, log: silentLog, metrics: noMetrics });
+  await using _watch = startLedgerGauges({ everyMs: 1 }, { ledger, clock, log: silentLog, metrics: noMetrics });
   for (let read = 1; read <= 3; read++) {
     // What follows a sum takes some turns of the event loop, of which none waits for anything outside.
     await new Promise((resolve) => setImmediate(resolve));

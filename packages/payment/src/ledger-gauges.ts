@@ -1,39 +1,37 @@
 import { type Clock, isAppError, type Log, type Metrics } from "@turnpike/base";
 import { pause } from "./engine/waiters.ts";
-import { ledgerBooksTimestampSeconds, ledgerPayments, ledgerValueUnits } from "./ledger/metrics.ts";
+import { ledgerPayments, ledgerSumsTimestampSeconds, ledgerValueUnits } from "./ledger/metrics.ts";
 import type { Ledger } from "./ledger-types.ts";
 
 /** A sum reads every payment: it may take at most this part of the time. */
 const SHARE = 1 / 20;
 
-/** Options of {@link startBooksWatch}. */
-export interface BooksWatchOptions {
+interface LedgerGaugesOptions {
   /** Least time between two sums. A slow sum is followed by a longer pause. */
   readonly everyMs: number;
 }
 
-/** What {@link startBooksWatch} works with. */
-export interface BooksWatchModules {
-  readonly ledger: Pick<Ledger, "books">;
+interface LedgerGaugesModules {
+  readonly ledger: Pick<Ledger, "sums">;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
 }
 
 /** Keeps the gauges of payments and their value by state up to date, from the ledger's sums, until it is disposed of. */
-export function startBooksWatch(opts: BooksWatchOptions, modules: BooksWatchModules): AsyncDisposable {
+export function startLedgerGauges(opts: LedgerGaugesOptions, modules: LedgerGaugesModules): AsyncDisposable {
   const { ledger, clock, log, metrics } = modules;
   const stopping = new AbortController();
 
   const read = async (): Promise<void> => {
-    for (const { network, asset, states } of await ledger.books()) {
+    for (const { network, asset, states } of await ledger.sums()) {
       for (const [state, { count, value }] of Object.entries(states)) {
         const labels = { network, asset, state };
         metrics.set(ledgerPayments, count, labels);
         metrics.set(ledgerValueUnits, Number(value), labels);
       }
     }
-    metrics.set(ledgerBooksTimestampSeconds, clock.nowMs() / 1_000);
+    metrics.set(ledgerSumsTimestampSeconds, clock.nowMs() / 1_000);
   };
 
   const run = async (): Promise<void> => {
@@ -43,7 +41,7 @@ export function startBooksWatch(opts: BooksWatchOptions, modules: BooksWatchModu
         await read();
       } catch (error) {
         if (stopping.signal.aborted) return;
-        log.warn({ code: isAppError(error) ? error.code : "unknown" }, "the books could not be summed");
+        log.warn({ code: isAppError(error) ? error.code : "unknown" }, "the sums of the ledger could not be read");
       }
       const tookMs = clock.monotonicMs() - startMs;
       await pause(Math.max(opts.everyMs, tookMs / SHARE), stopping.signal);
