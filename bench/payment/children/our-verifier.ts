@@ -2,10 +2,9 @@ import { type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/bas
 import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
 import {
   createEvmRpc,
-  createVerifier,
   decodePaymentHeader,
   type EvmRpc,
-  type EvmVerifier,
+  EvmVerifier,
   matchOption,
   type RpcReply,
 } from "@turnpike/payment";
@@ -50,7 +49,7 @@ serveParent<VerifyOperations>(
       const network = LOCAL_NETWORK as NetworkId;
       owned.use(rpc);
       verifier = owned.use(
-        createVerifier(
+        new EvmVerifier(
           { networks: [{ network, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 }] },
           { ...modules, rpc: new Map([[network, rpc]]), clock: systemClock },
         ),

@@ -75,8 +75,8 @@ export {
   type UnpaidRule,
 } from "./unpaid-limit.ts";
 export { createUnpaidSharing, type UnpaidSharing } from "./unpaid-sharing.ts";
-export { type BackOff, createBackOff } from "./verify/back-off.ts";
+export { BackOff } from "./verify/back-off.ts";
 export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
 export { chainIdOf } from "./verify/network-check.ts";
-export type { EvmVerifier, VerifierModules, VerifierNetwork, VerifierOptions } from "./verify/options.ts";
-export { createVerifier } from "./verify/verifier.ts";
+export type { VerifierModules, VerifierNetwork, VerifierOptions } from "./verify/options.ts";
+export { EvmVerifier } from "./verify/verifier.ts";

@@ -1,6 +1,7 @@
 import type { Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
 import { AppError, bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
 import { mintPaid, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
+import { BoundedMap } from "./bounded-map.ts";
 import { pause } from "./engine/waiters.ts";
 import { FundedClaims, type FundedResult } from "./funded-claims.ts";
 import { decodePaymentHeader } from "./header.ts";
@@ -31,7 +32,6 @@ import {
   type UnpaidAttempt,
   type UnpaidRule,
 } from "./unpaid-limit.ts";
-import { createBoundedMap } from "./verify/bounded-map.ts";
 
 /** Options of {@link createPaymentStage}. */
 export interface PaymentStageOptions {
@@ -103,7 +103,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     clock,
     ...(modules.payerTokens === undefined ? {} : { shared: modules.payerTokens }),
   });
-  const reported = createBoundedMap<SettlementId, true>(REPORTED);
+  const reported = new BoundedMap<SettlementId, true>(REPORTED);
   let waitingCopies = 0;
   const joined = new Map<string, Joined>();
   const active = new Map<SettlementId, Active>();

@@ -1,6 +1,6 @@
 import type { Clock, ErrorCode } from "@turnpike/base";
+import { BoundedMap } from "./bounded-map.ts";
 import type { Outcome } from "./types.ts";
-import { createBoundedMap } from "./verify/bounded-map.ts";
 
 /** How many presented payments may end without paying. */
 export interface UnpaidRule {
@@ -66,7 +66,7 @@ export function createUnpaidLimit(
   const { clock, shared } = modules;
   // Two maps that take turns: what was not used since the last turn is dropped with the older one, at no cost for each.
   let [recent, older] = [new Map<string, Bucket>(), new Map<string, Bucket>()];
-  const pending = createBoundedMap<string, { readonly key: string; readonly bucket: Bucket; readonly cost: number }>({
+  const pending = new BoundedMap<string, { readonly key: string; readonly bucket: Bucket; readonly cost: number }>({
     maxEntries: MAX_PENDING,
     ttlMs: PENDING_MS,
   });

@@ -313,7 +313,7 @@ export async function mineUntil<T>(bed: Bed, work: Promise<T>): Promise<T> {
 }
 
 /** A back-off that refuses no one, and keeps who was blamed. */
-export function countingBackOff(): BackOff & { readonly blamed: Set<string> } {
+export function countingBackOff(): Pick<BackOff, "failed" | "refuses"> & { readonly blamed: Set<string> } {
   const blamed = new Set<string>();
   return {
     blamed,

@@ -25,8 +25,8 @@ import { paymentOption } from "../src/option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../src/types.ts";
 import type { BackOff } from "../src/verify/back-off.ts";
 import { domainSeparator, transferDigest } from "../src/verify/digest.ts";
-import type { EvmVerifier, VerifierNetwork, VerifierOptions } from "../src/verify/options.ts";
-import { createVerifier } from "../src/verify/verifier.ts";
+import type { VerifierNetwork, VerifierOptions } from "../src/verify/options.ts";
+import { EvmVerifier } from "../src/verify/verifier.ts";
 
 /** For tests: a chain with the test token, a verifier of it, and payments for it. */
 export interface Harness extends AsyncDisposable {
@@ -112,7 +112,7 @@ async function harnessOn(anvil: TestAnvil): Promise<Harness> {
     option,
     open(more = {}, clock = systemClock, chainRpc = rpc, backOff) {
       const opts = { networks: [NETWORK], workers: 0, ...more };
-      return createVerifier(opts, {
+      return new EvmVerifier(opts, {
         rpc: new Map([[NETWORK.network, chainRpc]]),
         ...(backOff === undefined ? {} : { backOff }),
         clock,

@@ -1,14 +1,12 @@
 import type { NetworkId } from "@turnpike/base";
 import { type Config, relayerKeysByNetwork } from "@turnpike/config";
 import {
-  type BackOff,
-  createBackOff,
+  BackOff,
   createEngine,
   createPaymentStage,
   createRemoteSettler,
-  createVerifier,
   type EvmRpc,
-  type EvmVerifier,
+  EvmVerifier,
   type Ledger,
   type PaymentStage,
   type Receiver,
@@ -90,9 +88,9 @@ export async function openPayments(
   stack.use(startLedgerGauges({ everyMs: SUMS_EVERY_MS }, { ...modules, ledger }));
   const chains = openChains(config, modules);
   for (const rpc of chains.values()) stack.use(rpc);
-  const backOff = createBackOff(modules);
+  const backOff = new BackOff({}, modules);
   const keys = isRemote(config, role) ? undefined : relayerKeysByNetwork(config, env, role);
-  const verifier = stack.use(createVerifier(verifierOptions(config, keys), { ...modules, rpc: chains, backOff }));
+  const verifier = stack.use(new EvmVerifier(verifierOptions(config, keys), { ...modules, rpc: chains, backOff }));
   const check = stack.use(await checkChains([...chains.keys()], verifier, modules));
   const settler = stack.use(
     check.guard(await createSettler(input, role, { ...modules, ledger, rpc: chains, backOff })),

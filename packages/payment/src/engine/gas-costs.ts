@@ -1,5 +1,5 @@
+import { BoundedMap } from "../bounded-map.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createBoundedMap } from "../verify/bounded-map.ts";
 import { type GasPolicy, settlementGas } from "./calls.ts";
 import type { OpenBatch } from "./lane.ts";
 
@@ -57,7 +57,7 @@ const PAYERS = { maxEntries: 10_000, ttlMs: 3_600_000 };
 /** Creates costs of a network of which nothing was seen yet. */
 export function createGasCosts(gas: GasPolicy, nowMs: () => number): GasCosts {
   const byKind = new Map<CostKind, Learned>();
-  const byPayer = createBoundedMap<string, Learned>(PAYERS);
+  const byPayer = new BoundedMap<string, Learned>(PAYERS);
 
   const mostOf = (kind: CostKind): bigint => settlementGas([kind === "shared" || kind === "alone" ? "eoa" : kind], gas);
 

@@ -22,7 +22,7 @@ import {
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createBackOff } from "../verify/back-off.ts";
+import { BackOff } from "../verify/back-off.ts";
 import { createEngine } from "./engine.ts";
 import type { EngineNetwork } from "./options.ts";
 
@@ -99,7 +99,7 @@ test("gas that runs out under way is missing at once, and no payment is taken un
 test("a wallet that changed its mind after its verification costs no gas, and is backed off", async () => {
   await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
-  const backOff = createBackOff({ clock: systemClock });
+  const backOff = new BackOff({}, { clock: systemClock });
   const key = await bed.relayerKey();
   await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), backOff });
   const payment = await walletClaim(bed, ledger, FAILS);
@@ -120,7 +120,7 @@ test("a wallet that changed its mind after its verification costs no gas, and is
 test("a wallet that changes its mind behind the signed transaction is backed off with the third", async () => {
   await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
-  const backOff = createBackOff({ clock: systemClock });
+  const backOff = new BackOff({}, { clock: systemClock });
   const key = await bed.relayerKey();
   await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), backOff });
   const wallet = newPayer();

@@ -91,5 +91,5 @@ export interface EngineModules {
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
   /** Told of payers whose settlements fail; the verifier refuses them. */
-  readonly backOff?: BackOff;
+  readonly backOff?: Pick<BackOff, "failed">;
 }

@@ -1,7 +1,7 @@
 import { type Clock, isAppError } from "@turnpike/base";
+import { BoundedMap } from "../bounded-map.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createBoundedMap } from "../verify/bounded-map.ts";
 import type { QueueItem } from "./queue.ts";
 
 /** Puts payments that their transaction did not settle into further batches, each by itself. */
@@ -39,7 +39,7 @@ export function createResender(modules: {
   readonly push: (item: QueueItem) => void;
 }): Resender {
   const { ledger, clock, push } = modules;
-  const tried = createBoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
+  const tried = new BoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
 
   const run = async (payment: PaymentRecord, tries: Tries): Promise<void> => {
     try {

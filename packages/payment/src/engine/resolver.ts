@@ -6,9 +6,9 @@ import {
   type Metrics,
   type SettlementId,
 } from "@turnpike/base";
+import { BoundedMap } from "../bounded-map.ts";
 import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
-import { createBoundedMap } from "../verify/bounded-map.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { settlementsTotal } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
@@ -72,7 +72,7 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
   const maxLogBlocks = rules.maxLogBlocks ?? 1_000;
   const onceSettled = new Set<SettlementId>();
   /** Where authorizations were used without paying: each is looked at until that block is final, and searched for once. */
-  const unpaidUses = createBoundedMap<SettlementId, BlockName>(UNPAID_USES);
+  const unpaidUses = new BoundedMap<SettlementId, BlockName>(UNPAID_USES);
 
   const remembered = async (
     payment: PaymentRecord,

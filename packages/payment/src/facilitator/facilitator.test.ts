@@ -9,7 +9,7 @@ import { type Bed, NETWORK, openBed, PAY_TO, type Payer, PRICE, signPayment } fr
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { createEngine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger-types.ts";
-import { createVerifier } from "../verify/verifier.ts";
+import { EvmVerifier } from "../verify/verifier.ts";
 import { createFacilitator, type Facilitator } from "./facilitator.ts";
 import { createFacilitatorServer, type FacilitatorServer } from "./server.ts";
 
@@ -41,7 +41,7 @@ before(async () => {
   const key = await bed.relayerKey();
   const modules = { ...bed.modules(ledger), clock: systemClock, log: silentLog, metrics: noMetrics };
   const asset = { network: NETWORK, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 };
-  const verifier = owned.use(createVerifier({ networks: [asset], workers: 0 }, modules));
+  const verifier = owned.use(new EvmVerifier({ networks: [asset], workers: 0 }, modules));
   const settler = owned.use(await createEngine(bed.options([key]), modules));
   const facilitator = createFacilitator(
     {

@@ -12,6 +12,7 @@ import {
   type SettlementId,
   sameAddress,
 } from "@turnpike/base";
+import { BoundedMap } from "../bounded-map.ts";
 import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
@@ -32,8 +33,7 @@ import {
   type UnpaidLimit,
   type UnpaidRule,
 } from "../unpaid-limit.ts";
-import { createBoundedMap } from "../verify/bounded-map.ts";
-import type { EvmVerifier } from "../verify/options.ts";
+import type { EvmVerifier } from "../verify/verifier.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { reasonOf } from "./reasons.ts";
 import { type FacilitatorAsset, type FacilitatorRequest, readRequest } from "./request.ts";
@@ -161,7 +161,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   const clients = createUnpaidLimit(opts.unpaidPerClient, modules);
   const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
-  const pending = createBoundedMap<string, true>(PENDING);
+  const pending = new BoundedMap<string, true>(PENDING);
 
   const wanted = opts.minAmountUnits ?? 1_000n;
   const minAmountUnits = wanted > 1n ? wanted : 1n;

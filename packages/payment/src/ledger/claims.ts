@@ -18,8 +18,8 @@ interface PlacedRow extends PaymentRow {
 }
 
 /** Few under way, so that those that come meanwhile share one commit. */
-const CLAIM_GROUP = { maxItems: 100, maxUnderWay: 2 };
-const READ_GROUP = { maxItems: 100, maxUnderWay: 2 };
+const CLAIM_GROUP = { maxBatch: 100, maxRunning: 2 };
+const READ_GROUP = { maxBatch: 100, maxRunning: 2 };
 const ORPHAN_PAGE = 500;
 const ORPHAN_REASON: ErrorCode = "SERVICE_UNAVAILABLE";
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { AppError, isAppError } from "@turnpike/base";
 import { createGroup } from "./group.ts";
 
-const OPTIONS = { maxItems: 3, maxUnderWay: 1, maxWaiting: 100 };
+const OPTIONS = { maxBatch: 3, maxRunning: 1, maxWaiting: 100 };
 const refusal = (detail: Readonly<Record<string, unknown>>) => new AppError("LEDGER_UNAVAILABLE", { detail });
 
 test("calls that come together share statements, and each gets its own result", async () => {
@@ -53,7 +53,7 @@ test("a refused statement is tried item by item: only the one in the way fails",
 });
 
 for (const detail of [{ sqlState: "57P01", unknown: true }, { unknown: true }, { unknown: false }]) {
-  test(`an error with ${JSON.stringify(detail)} is everybody's, and nothing is sent again`, async () => {
+  test(`an error with ${JSON.stringify(detail)} is every item's, and nothing is sent again`, async () => {
     let runs = 0;
     const run = createGroup<number, number>(OPTIONS, () => {
       runs++;

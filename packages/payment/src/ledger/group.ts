@@ -1,11 +1,8 @@
 import { AppError, isAppError } from "@turnpike/base";
+import { Batcher, type BatcherOptions } from "../batcher.ts";
 
-/** Options of {@link createGroup}. */
-export interface GroupOptions {
-  /** Most items of one statement. */
-  readonly maxItems: number;
-  /** Most statements under way at once. */
-  readonly maxUnderWay: number;
+/** Bounds of the statements that calls share. */
+export interface GroupOptions extends BatcherOptions {
   /** Most items that wait; more are refused with LEDGER_UNAVAILABLE. */
   readonly maxWaiting: number;
 }
@@ -17,8 +14,7 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Shares statements between calls that come together: one goes at once, and those that come while the statements under
- * way are as many as may be form the next group. `run` gives one result for each item, in their order. When it fails
+ * Shares statements between calls that come together. `run` gives one result for each item, in their order. When it fails
  * for certain, so that nothing was committed, each item is tried alone; an error that leaves the outcome open, or that
  * says that the database was not reached, is every item's.
  */
@@ -26,10 +22,6 @@ export function createGroup<Item, Result>(
   opts: GroupOptions,
   run: (items: readonly Item[]) => Promise<readonly Result[]>,
 ): (item: Item) => Promise<Result> {
-  let waiting: Waiting<Item, Result>[] = [];
-  let underWay = 0;
-  let scheduled = false;
-
   const runGroup = async (group: readonly Waiting<Item, Result>[]): Promise<void> => {
     try {
       const results = await run(group.map(({ item }) => item));
@@ -43,32 +35,13 @@ export function createGroup<Item, Result>(
       else await Promise.all(group.map((one) => runGroup([one])));
     }
   };
-
-  const schedule = (): void => {
-    if (scheduled || waiting.length === 0 || underWay >= opts.maxUnderWay) return;
-    scheduled = true;
-    // What comes in the same turn of the event loop shares the first statement.
-    setImmediate(() => {
-      scheduled = false;
-      while (waiting.length > 0 && underWay < opts.maxUnderWay) {
-        const group = waiting.slice(0, opts.maxItems);
-        waiting = waiting.slice(opts.maxItems);
-        underWay++;
-        void runGroup(group).finally(() => {
-          underWay--;
-          schedule();
-        });
-      }
-    });
-  };
-
+  const batcher = new Batcher(opts, runGroup);
   return (item) => {
-    if (waiting.length >= opts.maxWaiting) {
-      return Promise.reject(new AppError("LEDGER_UNAVAILABLE", { detail: { queue: waiting.length, sent: false } }));
+    if (batcher.waiting >= opts.maxWaiting) {
+      return Promise.reject(new AppError("LEDGER_UNAVAILABLE", { detail: { queue: batcher.waiting, sent: false } }));
     }
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    waiting.push({ item, resolve, reject });
-    schedule();
+    batcher.add({ item, resolve, reject });
     return promise;
   };
 }

@@ -47,5 +47,5 @@ export interface RemoteSettlerModules {
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
   /** Hears of payers who took the means of a payment away; without it they are not remembered. */
-  readonly backOff?: BackOff;
+  readonly backOff?: Pick<BackOff, "failed">;
 }

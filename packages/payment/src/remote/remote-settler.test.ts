@@ -25,7 +25,7 @@ import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createBackOff } from "../verify/back-off.ts";
+import { BackOff } from "../verify/back-off.ts";
 import type { RemoteSettlerOptions } from "./options.ts";
 import { createRemoteSettler } from "./remote-settler.ts";
 
@@ -228,7 +228,7 @@ test("a claim that is lost before the journal is rejected, and the facilitator i
 test("attack: who takes its money away behind a facilitator is backed off, and who waits for a slow one is not", async () => {
   await using fake = await facilitator((_body, response) => response.end(JSON.stringify({ success: false })));
   await using ledger = await bed.openLedger();
-  const backOff = createBackOff({ clock: systemClock });
+  const backOff = new BackOff({}, { clock: systemClock });
   await using settler = await createRemoteSettler(options(fake.url), { ...bed.modules(ledger), backOff });
   const [honest, attacker] = [await bed.payer(3n * PRICE), await bed.payer(3n * PRICE)];
   const patience = new AbortController();
@@ -248,7 +248,7 @@ test("attack: who takes its money away behind a facilitator is backed off, and w
 test("attack: who cancels behind a facilitator is backed off", async () => {
   await using fake = await facilitator((_body, response) => response.end(JSON.stringify({ success: false })));
   await using ledger = await bed.openLedger();
-  const backOff = createBackOff({ clock: systemClock });
+  const backOff = new BackOff({}, { clock: systemClock });
   await using settler = await createRemoteSettler(options(fake.url), { ...bed.modules(ledger), backOff });
   const payer = await bed.payer(3n * PRICE);
   for (let count = 0; count < 3; count++) {

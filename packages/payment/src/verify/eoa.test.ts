@@ -18,7 +18,7 @@ import {
 } from "../../test/verifier-fixtures.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { EvmVerifier } from "./options.ts";
+import type { EvmVerifier } from "./verifier.ts";
 
 let harness: Harness;
 let verifier: EvmVerifier;

@@ -7,7 +7,7 @@ import { type Harness, NETWORK, newKey, startHarness, startOwnHarness, verdict }
 import { createEvmRpc, type EvmRpc } from "../evm/rpc.ts";
 import { chainIdOf } from "./network-check.ts";
 import type { VerifierNetwork } from "./options.ts";
-import { createVerifier } from "./verifier.ts";
+import { EvmVerifier } from "./verifier.ts";
 
 let harness: Harness;
 before(async () => {
@@ -38,7 +38,7 @@ test("every difference from the configuration is refused by name", async () => {
   for (const [more, message] of cases) {
     const networks = [{ ...NETWORK, ...more }];
     const rpc = new Map([[networks[0]?.network ?? other, harness.rpc]]);
-    await using verifier = createVerifier({ networks, workers: 0 }, { rpc, ...modules });
+    await using verifier = new EvmVerifier({ networks, workers: 0 }, { rpc, ...modules });
     await assert.rejects(
       verifier.checkNetworks(),
       (error) => isAppError(error, "CHAIN_MISMATCH") && message.test(error.message),
@@ -51,7 +51,7 @@ test("an RPC whose nodes are all of another chain is a mismatch", async () => {
   const opts = { urls: [harness.anvil.url], timeoutMs: 60_000, expectedChainId: 8453 };
   await using rpc = createEvmRpc(opts, modules);
   const networks = [{ ...NETWORK, network: "eip155:8453" as NetworkId }];
-  await using verifier = createVerifier(
+  await using verifier = new EvmVerifier(
     { networks, workers: 0 },
     { rpc: new Map([[networks[0]?.network ?? NETWORK.network, rpc]]), ...modules },
   );
@@ -64,7 +64,7 @@ test("an RPC whose nodes are all of another chain is a mismatch", async () => {
 test("a chain that does not answer is unavailable, in the check and in a verification", async () => {
   await using rpc = createEvmRpc({ urls: ["http://127.0.0.1:1/key"], timeoutMs: 60_000 }, modules);
   const opts = { networks: [NETWORK], workers: 0 };
-  await using verifier = createVerifier(opts, { rpc: new Map([[NETWORK.network, rpc]]), ...modules });
+  await using verifier = new EvmVerifier(opts, { rpc: new Map([[NETWORK.network, rpc]]), ...modules });
   await assert.rejects(verifier.checkNetworks(), { code: "SETTLEMENT_UNAVAILABLE" });
   const payment = harness.pay(newKey());
   assert.deepEqual(await verifier.checkFree(payment), { ok: true, signer: "payer" });
@@ -73,7 +73,7 @@ test("a chain that does not answer is unavailable, in the check and in a verific
 });
 
 test("a network without an RPC, or of another kind, is a configuration error", () => {
-  assert.throws(() => createVerifier({ networks: [NETWORK], workers: 0 }, { rpc: new Map(), ...modules }), {
+  assert.throws(() => new EvmVerifier({ networks: [NETWORK], workers: 0 }, { rpc: new Map(), ...modules }), {
     code: "CONFIG_INVALID",
   });
   assert.equal(chainIdOf("eip155:84532"), 84_532);

@@ -1,7 +1,11 @@
 import type { Address, Clock, Log, Metrics, NetworkId } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { DecodedPayment, PaymentRefusal, Verifier } from "../types.ts";
 import type { BackOff } from "./back-off.ts";
+
+/** Default of {@link VerifierOptions.marginSeconds}. */
+export const DEFAULT_MARGIN_SECONDS = 6;
+/** Default of {@link VerifierOptions.maxQueued}. */
+export const DEFAULT_MAX_QUEUED = 10_000;
 
 /** One network and one token of it that payments are taken in. */
 export interface VerifierNetwork {
@@ -23,7 +27,7 @@ export interface VerifierNetwork {
   readonly relayers?: readonly Address[];
 }
 
-/** Options of `createVerifier`. */
+/** How payments are verified, and on which networks. */
 export interface VerifierOptions {
   /** Several entries may share a network. */
   readonly networks: readonly VerifierNetwork[];
@@ -47,7 +51,7 @@ export interface VerifierOptions {
   readonly codeCacheMs?: number;
   /**
    * Accounts that send settlements. Contract wallets are asked as if the first of them did, at the chain's gas price: a
-   * wallet could otherwise agree in simulations only. Without one they are asked by nobody.
+   * wallet could otherwise agree in simulations only. Without one they are asked without a sender.
    */
   readonly relayers?: readonly Address[];
   /** First tip of a settlement for one gas, in wei; 0 by default. */
@@ -56,31 +60,13 @@ export interface VerifierOptions {
   readonly pollMs?: number;
 }
 
-/** What `createVerifier` works with. It owns none of them. */
+/** The verifier owns none of these. */
 export interface VerifierModules {
   /** One for each network. */
   readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Payers that are refused for a while, as the engine tells; nobody by default. */
-  readonly backOff?: BackOff;
-}
-
-/** A {@link Verifier} of EIP-3009 payments on EVM chains. */
-export interface EvmVerifier extends Verifier, AsyncDisposable {
-  /**
-   * Whether the signature can be the payer's at all: its own key's, or of an account that is, or can become, a wallet.
-   * Nothing else is looked at. `signer` is what {@link Verifier.checkFree} says of it.
-   */
-  checkSigner(
-    payment: DecodedPayment,
-  ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal>;
-  /**
-   * Compares every network with its configuration; run it before payments are taken.
-   * @throws AppError CHAIN_MISMATCH that names the differences; SETTLEMENT_UNAVAILABLE when a chain does not answer.
-   */
-  checkNetworks(signal?: AbortSignal, network?: NetworkId): Promise<void>;
-  /** Best estimate of a chain's time now, in Unix seconds. @throws AppError CONFIG_INVALID for an unknown network. */
-  chainTimeSeconds(network: NetworkId): number;
+  /** Payers that are refused for a while, since the settlement of their payments failed; none by default. */
+  readonly backOff?: Pick<BackOff, "refuses">;
 }

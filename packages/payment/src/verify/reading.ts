@@ -63,7 +63,7 @@ export function stateCalls({ option, authorization }: DecodedPayment): readonly 
   ];
 }
 
-/** Reads the results of {@link blockCalls}, and tells the chain's clock. */
+/** Reads the results of {@link blockCalls}, from which the estimate of the chain's time learns. */
 export function readBlock(results: readonly Result3[], at: number, access: ChainAccess): SeenBlock {
   const number = decodeUint(results[at]?.returnData);
   const timestampSeconds = decodeUint(results[at + 1]?.returnData);

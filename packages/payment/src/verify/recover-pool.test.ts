@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { noMetrics, silentLog } from "@turnpike/base";
 import { privateKeyToAddress, sha256, sign } from "@turnpike/crypto";
-import { createRecoverPool } from "./recover-pool.ts";
+import { RecoverPool } from "./recover-pool.ts";
 
 const modules = { log: silentLog, metrics: noMetrics };
 
@@ -16,7 +16,7 @@ const script = (code: string): URL => new URL(`data:text/javascript,${encodeURIC
 
 for (const workers of [0, 1, 2]) {
   test(`${workers} threads give each signature its signer`, async () => {
-    await using pool = createRecoverPool({ workers }, modules);
+    await using pool = new RecoverPool({ workers }, modules);
     const jobs = Array.from({ length: 100 }, (_, n) => job(n));
     const signers = await Promise.all(jobs.map(({ digest, signature }) => pool.recover(digest, signature)));
     assert.deepEqual(
@@ -31,7 +31,7 @@ for (const workers of [0, 1, 2]) {
 }
 
 test("signatures beyond the queue are refused", async () => {
-  await using pool = createRecoverPool({ workers: 1, maxQueued: 10 }, modules);
+  await using pool = new RecoverPool({ workers: 1, maxQueued: 10 }, modules);
   const { digest, signature, address } = job(1);
   const runs = Array.from({ length: 15 }, () => pool.recover(digest, signature));
   const results = await Promise.allSettled(runs);
@@ -50,7 +50,7 @@ test("a thread that dies fails what it had, and another takes its place", async 
   const die = script(
     "import {parentPort} from 'node:worker_threads'; parentPort.on('message', () => process.exit(1));",
   );
-  await using pool = createRecoverPool({ workers: 1, script: die, restartMs: 0 }, { log: silentLog, metrics });
+  await using pool = new RecoverPool({ workers: 1, script: die, restartMs: 0 }, { log: silentLog, metrics });
   const { digest, signature } = job(1);
   for (let round = 1; round <= 3; round++) {
     await assert.rejects(pool.recover(digest, signature), { code: "SETTLEMENT_UNAVAILABLE" });
@@ -59,7 +59,7 @@ test("a thread that dies fails what it had, and another takes its place", async 
 });
 
 test("nothing hangs when the pool ends with work in hand", async () => {
-  const pool = createRecoverPool({ workers: 1, script: script("import 'node:worker_threads'") }, modules);
+  const pool = new RecoverPool({ workers: 1, script: script("import 'node:worker_threads'") }, modules);
   const { digest, signature } = job(1);
   const run = assert.rejects(pool.recover(digest, signature), { code: "SETTLEMENT_UNAVAILABLE" });
   await pool[Symbol.asyncDispose]();

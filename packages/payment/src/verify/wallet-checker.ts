@@ -28,39 +28,60 @@ import {
   stateCalls,
 } from "./reading.ts";
 
-/** Checks payments that only the payer's wallet can vouch for (ERC-1271, ERC-6492, EIP-7702). */
-export interface WalletChecker {
-  /** `eoa` when the payer has no code after all and the signature is its own. */
-  check(payment: DecodedPayment, digest: Uint8Array, signer: "payer" | "unknown"): Promise<Verification | "eoa">;
-  /** True when this factory, in lower case, may deploy a payer's wallet. */
-  allows(factory: string): boolean;
-}
-
-/** Options of {@link createWalletChecker}. */
-export interface WalletCheckerOptions {
+interface WalletCheckerOptions {
   /** Factories that may deploy a payer's wallet, in lower case. */
   readonly allowedFactories: ReadonlySet<string>;
   /** Gas that a deployed wallet may use, transfer included. */
   readonly walletGas: number;
   /** Gas for a wallet's deployment and transfer together. */
   readonly deploymentGas: number;
-  /** Most checks at once: each is an exchange of its own, so that a hostile wallet spoils nobody else's. */
+  /** Most checks at once: each is an exchange of its own, so that a hostile wallet spoils only its own. */
   readonly maxChecks: number;
+}
+
+/** What a wallet and its token answered. */
+interface WalletAnswer {
+  readonly kind: PayerKind;
+  /** The wallet says that the signature is its own. */
+  readonly accepted: boolean;
+  /** The simulated transfer went through. */
+  readonly transferred: boolean;
+  /** Simulates again, for a payment whose window opens later than the newest block; true when that went through. */
+  readonly retry: () => Promise<boolean>;
 }
 
 // Intrinsic gas, calldata, and Multicall3's own.
 const GAS_BASE = 40_000;
 const GAS_READS = 200_000;
 
-/** Makes the checker of one chain. */
-export function createWalletChecker(
-  opts: WalletCheckerOptions,
-  modules: { readonly access: ChainAccess },
-): WalletChecker {
-  const { access } = modules;
-  let running = 0;
+/** Checks payments of one chain that only the payer's wallet can vouch for (ERC-1271, ERC-6492, EIP-7702). */
+export class WalletChecker {
+  readonly #opts: WalletCheckerOptions;
+  readonly #access: ChainAccess;
+  #running = 0;
 
-  async function run(
+  constructor(opts: WalletCheckerOptions, modules: { readonly access: ChainAccess }) {
+    this.#opts = opts;
+    this.#access = modules.access;
+  }
+
+  /** True when this factory, in lower case, may deploy a payer's wallet. */
+  allows(factory: string): boolean {
+    return this.#opts.allowedFactories.has(factory);
+  }
+
+  /** `eoa` when the payer has no code after all and the signature is its own. */
+  async check(payment: DecodedPayment, digest: Uint8Array, signer: "payer" | "unknown"): Promise<Verification | "eoa"> {
+    if (this.#running >= this.#opts.maxChecks) return refuse("OVERLOADED");
+    this.#running++;
+    try {
+      return await this.#check(payment, digest, signer);
+    } finally {
+      this.#running--;
+    }
+  }
+
+  async #check(
     payment: DecodedPayment,
     digest: Uint8Array,
     signer: "payer" | "unknown",
@@ -68,55 +89,57 @@ export function createWalletChecker(
     const wrapped = unwrapErc6492(payment.signature);
     if (wrapped === undefined && isErc6492(payment.signature)) return refuse("PAYMENT_SIGNATURE_INVALID");
     const signature = wrapped?.signature ?? payment.signature;
-    const deployable = wrapped !== undefined && opts.allowedFactories.has(wrapped.factory);
-    const calls = deployedCalls(payment, digest, signature);
-    if (deployable) calls.push(deploymentCall(payment, digest, wrapped));
-    const [code, reads, transfer, asked, deployed] = await access.rpc.batch(calls);
-    const reading = readReads(reads);
-    if (hasCode(code, access)) {
-      return judge(payment, reading, "erc1271", {
+    const deployable = wrapped !== undefined && this.allows(wrapped.factory);
+    const calls = this.#deployedCalls(payment, digest, signature);
+    if (deployable) calls.push(this.#deploymentCall(payment, digest, wrapped));
+    const [code, reads, transfer, asked, deployed] = await this.#access.rpc.batch(calls);
+    const reading = readReads(reads, this.#access);
+    if (hasCode(code, this.#access)) {
+      return this.#judge(payment, reading, {
+        kind: "erc1271",
         accepted: asked?.ok === true && isMagicValue(asked.result),
-        transfer: () => replyToSimulation(transfer, access),
-        retry: async () => {
-          const callData = encodeTransferBytes(payment.authorization, signature);
-          return (
-            (await simulateNow(payment, callData, opts.walletGas + GAS_BASE, access, access.sender())) !== undefined
-          );
-        },
+        transferred: replyToSimulation(transfer, this.#access).ok,
+        retry: () => this.#transfersNow(payment, signature),
       });
     }
     if (wrapped === undefined) return signer === "payer" ? "eoa" : refuse("PAYMENT_SIGNATURE_INVALID");
     if (!deployable) return refuse("PAYMENT_FACTORY_NOT_ALLOWED");
-    if (deployed === undefined) throw oddAnswer(access, "eth_call");
-    if (!deployed.ok) replyToSimulation(deployed, access);
-    const results = deployed.ok ? decodeAggregate3(deployed.result, 3) : undefined;
-    const [, answer, moved] = results ?? [];
-    return judge(payment, reading, "erc6492", {
-      accepted: answer?.success === true && isMagicValue(answer.returnData),
-      transfer: () => readSimulation(moved?.success === true, moved?.returnData),
-      retry: () => Promise.resolve(false),
-    });
+    return this.#judge(payment, reading, this.#deploymentAnswer(deployed));
   }
 
-  async function judge(
+  /** What came of deploying the wallet, asking it and transferring, all in one call. */
+  #deploymentAnswer(reply: RpcReply | undefined): WalletAnswer {
+    if (reply === undefined) throw oddAnswer(this.#access, "eth_call");
+    // A node's fault is no answer of the wallet: it throws.
+    if (!reply.ok) replyToSimulation(reply, this.#access);
+    const [, answer, moved] = (reply.ok ? decodeAggregate3(reply.result, 3) : undefined) ?? [];
+    return {
+      kind: "erc6492",
+      accepted: answer?.success === true && isMagicValue(answer.returnData),
+      transferred: readSimulation(moved?.success === true, moved?.returnData).ok,
+      retry: () => Promise.resolve(false),
+    };
+  }
+
+  async #transfersNow(payment: DecodedPayment, signature: Uint8Array): Promise<boolean> {
+    const callData = encodeTransferBytes(payment.authorization, signature);
+    const gas = this.#opts.walletGas + GAS_BASE;
+    return (await simulateNow(payment, callData, gas, this.#access, this.#access.sender())) !== undefined;
+  }
+
+  async #judge(
     payment: DecodedPayment,
     reading: Reading,
-    kind: PayerKind,
-    wallet: {
-      readonly accepted: boolean;
-      readonly transfer: () => { readonly ok: boolean };
-      readonly retry: () => Promise<boolean>;
-    },
+    { kind, accepted, transferred, retry }: WalletAnswer,
   ): Promise<Verification> {
-    const { ok } = wallet.transfer();
-    // A wallet may answer its token alone, so its word counts only where the token refuses. Not so for a wallet that is
-    // not there yet: without its word the token would have fallen back to the bare key of an account without code.
-    if (!wallet.accepted && (!ok || kind === "erc6492")) return refuse("PAYMENT_SIGNATURE_INVALID");
-    const fault = faultOf(payment, reading, access);
+    // A wallet may answer its token alone, so its answer counts only where the token refuses. Not so for a wallet that is
+    // not deployed yet: without its answer the token would have fallen back to the bare key of an account without code.
+    if (!accepted && (!transferred || kind === "erc6492")) return refuse("PAYMENT_SIGNATURE_INVALID");
+    const fault = faultOf(payment, reading, this.#access);
     if (fault !== undefined) return fault;
-    if (!ok) {
+    if (!transferred) {
       if (!ranTooEarly(payment, reading.block)) return refuse("PAYMENT_SIMULATION_FAILED");
-      if (!(await wallet.retry())) return refuse("PAYMENT_NOT_YET_VALID");
+      if (!(await retry())) return refuse("PAYMENT_NOT_YET_VALID");
     }
     return {
       ok: true,
@@ -124,25 +147,20 @@ export function createWalletChecker(
       kind,
       balance: reading.balance,
       blockNumber: reading.block.number,
-      chainTimeSeconds: Math.floor(access.chainTime.nowSeconds()),
+      chainTimeSeconds: Math.floor(this.#access.chainTime.nowSeconds()),
     };
   }
 
-  function readReads(reply: RpcReply | undefined): Reading {
-    const results = decodeAggregate3(callResult(reply, access), 4);
-    if (results === undefined) throw oddAnswer(access, "aggregate3");
-    return readState(results, 2, readBlock(results, 0, access), access);
-  }
-
-  function deployedCalls(payment: DecodedPayment, digest: Uint8Array, signature: Uint8Array): RpcCall[] {
+  #deployedCalls(payment: DecodedPayment, digest: Uint8Array, signature: Uint8Array): RpcCall[] {
+    const { multicall3 } = this.#access;
     const { from } = payment.authorization;
-    const reads = encodeAggregate3([...blockCalls(access.multicall3), ...stateCalls(payment)]);
-    const gas = quantity(opts.walletGas + GAS_BASE);
+    const reads = encodeAggregate3([...blockCalls(multicall3), ...stateCalls(payment)]);
+    const gas = quantity(this.#opts.walletGas + GAS_BASE);
     const asked = encodeIsValidSignature(digest, signature);
-    const sender = access.sender();
+    const sender = this.#access.sender();
     return [
       { method: "eth_getCode", params: [from, "latest"] },
-      { method: "eth_call", params: [{ to: access.multicall3, data: reads, gas: quantity(GAS_READS) }, "latest"] },
+      { method: "eth_call", params: [{ to: multicall3, data: reads, gas: quantity(GAS_READS) }, "latest"] },
       {
         method: "eth_call",
         params: [
@@ -154,7 +172,7 @@ export function createWalletChecker(
     ];
   }
 
-  function deploymentCall(payment: DecodedPayment, digest: Uint8Array, wrapped: WrappedSignature): RpcCall {
+  #deploymentCall(payment: DecodedPayment, digest: Uint8Array, wrapped: WrappedSignature): RpcCall {
     const { authorization, option } = payment;
     const calls: Call3[] = [
       { target: wrapped.factory, allowFailure: true, callData: wrapped.factoryCalldata },
@@ -169,21 +187,14 @@ export function createWalletChecker(
         callData: encodeTransferBytes(authorization, wrapped.signature),
       },
     ];
-    const gas = quantity(opts.deploymentGas + GAS_BASE);
-    const call = { ...access.sender(), to: access.multicall3, data: encodeAggregate3(calls), gas };
+    const gas = quantity(this.#opts.deploymentGas + GAS_BASE);
+    const call = { ...this.#access.sender(), to: this.#access.multicall3, data: encodeAggregate3(calls), gas };
     return { method: "eth_call", params: [call, "latest"] };
   }
+}
 
-  return {
-    allows: (factory) => opts.allowedFactories.has(factory),
-    async check(payment, digest, signer) {
-      if (running >= opts.maxChecks) return refuse("OVERLOADED");
-      running++;
-      try {
-        return await run(payment, digest, signer);
-      } finally {
-        running--;
-      }
-    },
-  };
+function readReads(reply: RpcReply | undefined, access: ChainAccess): Reading {
+  const results = decodeAggregate3(callResult(reply, access), 4);
+  if (results === undefined) throw oddAnswer(access, "aggregate3");
+  return readState(results, 2, readBlock(results, 0, access), access);
 }

@@ -18,8 +18,8 @@ import {
 import { encodeTransferBytes } from "../evm/abi.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Authorization, DecodedPayment } from "../types.ts";
-import { createBackOff } from "./back-off.ts";
-import type { EvmVerifier } from "./options.ts";
+import { BackOff } from "./back-off.ts";
+import type { EvmVerifier } from "./verifier.ts";
 
 const factoryAbi = parseAbi([
   "function createWallet(address owner, bytes32 salt) returns (address)",
@@ -273,7 +273,7 @@ test("a wallet that agrees only in a simulation is refused: it is asked as a rel
 });
 
 test("a payer whose settlements failed is refused for a while", async () => {
-  const backOff = createBackOff({ clock: systemClock });
+  const backOff = new BackOff({}, { clock: systemClock });
   await using careful = harness.open({}, undefined, harness.rpc, backOff);
   const key = await harness.payer();
   const payer = { network: NETWORK.network, from: key.address };
