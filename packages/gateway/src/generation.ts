@@ -1,6 +1,6 @@
 import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
-import { createUnpaidLimit, type PaymentStage, type UnpaidLimit } from "@turnpike/payment";
+import { type PaymentStage, UnpaidLimit } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { type MatchPath, PaidHandler } from "./edge/paid-handler.ts";
 import { createPipeline, type ParseCall } from "./edge/pipeline.ts";
@@ -107,7 +107,7 @@ export function createSharedModules(
     random,
     observer: new RequestObserver({ access, tracer, clock, clientIp }),
     requestId: createRequestIds(random),
-    unpaid: createUnpaidLimit(() => opts().unpaidPerClient, {
+    unpaid: new UnpaidLimit(() => opts().unpaidPerClient, {
       clock,
       ...(clientTokens === undefined ? {} : { shared: clientTokens }),
     }),

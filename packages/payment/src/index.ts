@@ -66,15 +66,14 @@ export type {
   Verifier,
 } from "./types.ts";
 export {
-  createUnpaidLimit,
   endOutcome,
   endRefused,
   type SharedTokens,
   type UnpaidAttempt,
-  type UnpaidLimit,
+  UnpaidLimit,
   type UnpaidRule,
 } from "./unpaid-limit.ts";
-export { createUnpaidSharing, type UnpaidSharing } from "./unpaid-sharing.ts";
+export { UnpaidSharing } from "./unpaid-sharing.ts";
 export { BackOff } from "./verify/back-off.ts";
 export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
 export { chainIdOf } from "./verify/network-check.ts";

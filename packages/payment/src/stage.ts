@@ -25,13 +25,7 @@ import type {
   VerifiedPayment,
   Verifier,
 } from "./types.ts";
-import {
-  createUnpaidLimit,
-  endOutcome,
-  type SharedTokens,
-  type UnpaidAttempt,
-  type UnpaidRule,
-} from "./unpaid-limit.ts";
+import { endOutcome, type SharedTokens, type UnpaidAttempt, UnpaidLimit, type UnpaidRule } from "./unpaid-limit.ts";
 
 /** Options of {@link createPaymentStage}. */
 export interface PaymentStageOptions {
@@ -99,7 +93,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
   const fundedClaims = new FundedClaims();
-  const payers = createUnpaidLimit(opts.unpaidPerPayer, {
+  const payers = new UnpaidLimit(opts.unpaidPerPayer, {
     clock,
     ...(modules.payerTokens === undefined ? {} : { shared: modules.payerTokens }),
   });

@@ -4,17 +4,11 @@ import type { SettlementId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import type { Outcome, Receipt } from "./types.ts";
-import {
-  createUnpaidLimit,
-  endOutcome,
-  type UnpaidAttempt,
-  type UnpaidLimit,
-  type UnpaidRule,
-} from "./unpaid-limit.ts";
+import { endOutcome, type UnpaidAttempt, UnpaidLimit, type UnpaidRule } from "./unpaid-limit.ts";
 
 function limitOf(rule: UnpaidRule) {
   const clock = virtualClock();
-  const limit = createUnpaidLimit(() => rule, { clock });
+  const limit = new UnpaidLimit(() => rule, { clock });
   return { clock, limit };
 }
 

@@ -24,16 +24,6 @@ export interface UnpaidAttempt {
   unpaid(pendingId?: string): void;
 }
 
-/** A bucket of tokens for each key: a client's address, or a payer's account. */
-export interface UnpaidLimit {
-  /** Takes a token, or says how long there is none. */
-  begin(key: string): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number };
-  /** Time until there is a token; 0 when there is one. Takes none. */
-  waitSeconds(key: string): number;
-  /** A payment is settled. True when it was pending here: what it cost is given back. */
-  settled(pendingId: string): boolean;
-}
-
 /** Tokens of a limit that other machines have too. */
 export interface SharedTokens {
   /** What an attempt spent (below 0) or earned at its end. */
@@ -47,6 +37,13 @@ interface Bucket {
   atMs: number;
 }
 
+/** What a pending settlement has cost, and whose bucket gets it back. */
+interface PendingCost {
+  readonly key: string;
+  readonly bucket: Bucket;
+  readonly cost: number;
+}
+
 /** Tokens that paid calls can earn: a buyer of many calls may have as many fail at once, or be under way. */
 const MOST_EARNED = 10_000;
 /** Longest wait for a token, however much was spent. */
@@ -56,103 +53,115 @@ const MAX_PENDING = 10_000;
 const PENDING_MS = 3_600_000;
 
 /**
- * Bounds what does not pay, and never what does. A key that is forgotten, since 50,000 others came after it, begins
- * anew. `rule` is read each time, so that it may change.
+ * Bounds what does not pay, and never what does, by a bucket of tokens for each key: a client's address, or a payer's
+ * account. A key that is evicted, since 50,000 others came after it, begins anew.
  */
-export function createUnpaidLimit(
-  rule: () => UnpaidRule,
-  modules: { readonly clock: Clock; readonly shared?: SharedTokens },
-): UnpaidLimit {
-  const { clock, shared } = modules;
-  // Two maps that take turns: what was not used since the last turn is dropped with the older one, at no cost for each.
-  let [recent, older] = [new Map<string, Bucket>(), new Map<string, Bucket>()];
-  const pending = new BoundedMap<string, { readonly key: string; readonly bucket: Bucket; readonly cost: number }>({
-    maxEntries: MAX_PENDING,
-    ttlMs: PENDING_MS,
-  });
+export class UnpaidLimit {
+  readonly #rule: () => UnpaidRule;
+  readonly #clock: Clock;
+  readonly #shared: SharedTokens | undefined;
+  // Two maps that alternate: what was not used since they last did is dropped with the older one, at no cost for each.
+  #recent = new Map<string, Bucket>();
+  #older = new Map<string, Bucket>();
+  readonly #pending = new BoundedMap<string, PendingCost>({ maxEntries: MAX_PENDING, ttlMs: PENDING_MS });
 
-  const add = (bucket: Bucket, tokens: number): void => {
-    bucket.tokens = Math.min(Math.max(MOST_EARNED, rule().burst), bucket.tokens + tokens);
-  };
+  /** `rule` is read each time, so that it may change. */
+  constructor(rule: () => UnpaidRule, modules: { readonly clock: Clock; readonly shared?: SharedTokens }) {
+    this.#rule = rule;
+    this.#clock = modules.clock;
+    this.#shared = modules.shared;
+    this.#shared?.subscribe((key, tokens) => {
+      const bucket = this.#refilled(key);
+      this.#remember(key, bucket);
+      if (tokens > 0) this.#add(bucket, tokens);
+      else this.#subtract(bucket, -tokens);
+    });
+  }
 
-  const refilled = (key: string): Bucket => {
-    const { burst, perSecond } = rule();
-    const nowMs = clock.monotonicMs();
-    const bucket = recent.get(key) ?? older.get(key) ?? { tokens: burst, atMs: nowMs };
+  /** Takes a token, or says how long there is none. */
+  begin(key: string): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number } {
+    const bucket = this.#refilled(key);
+    this.#remember(key, bucket);
+    const waitSeconds = this.#waitOf(bucket);
+    if (waitSeconds > 0) return { ok: false, waitSeconds };
+    bucket.tokens--;
+    const sinceMs = bucket.atMs;
+    let isEnded = false;
+    const once = (end: () => void): void => {
+      if (!isEnded) end();
+      isEnded = true;
+    };
+    return {
+      ok: true,
+      paid: () => once(() => this.#earn(key, bucket)),
+      excused: () => once(() => this.#add(bucket, 1)),
+      unpaid: (pendingId) => once(() => this.#spend(key, bucket, sinceMs, pendingId)),
+    };
+  }
+
+  /** Time until there is a token; 0 when there is one. Takes none. */
+  waitSeconds(key: string): number {
+    return this.#waitOf(this.#refilled(key));
+  }
+
+  /** A payment is settled. True when it was pending here: what it cost is given back. */
+  settled(pendingId: string): boolean {
+    const known = this.#pending.get(pendingId, this.#clock.monotonicMs());
+    if (known === undefined) return false;
+    this.#pending.delete(pendingId);
+    this.#add(known.bucket, known.cost);
+    this.#shared?.changed(known.key, known.cost);
+    return true;
+  }
+
+  #refilled(key: string): Bucket {
+    const { burst, perSecond } = this.#rule();
+    const nowMs = this.#clock.monotonicMs();
+    const bucket = this.#recent.get(key) ?? this.#older.get(key) ?? { tokens: burst, atMs: nowMs };
     const fresh = (Math.max(0, nowMs - bucket.atMs) / 1_000) * perSecond;
     if (bucket.tokens < burst) bucket.tokens = Math.min(burst, bucket.tokens + fresh);
     bucket.atMs = nowMs;
     return bucket;
-  };
+  }
 
-  const remember = (key: string, bucket: Bucket): void => {
-    if (recent.size >= MAX_KEYS / 2 && !recent.has(key)) [recent, older] = [new Map(), recent];
-    recent.set(key, bucket);
-  };
+  #remember(key: string, bucket: Bucket): void {
+    if (this.#recent.size >= MAX_KEYS / 2 && !this.#recent.has(key)) {
+      this.#older = this.#recent;
+      this.#recent = new Map();
+    }
+    this.#recent.set(key, bucket);
+  }
 
-  const waitOf = ({ tokens }: Bucket): number =>
-    tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / rule().perSecond));
+  #waitOf({ tokens }: Bucket): number {
+    return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#rule().perSecond));
+  }
+
+  #add(bucket: Bucket, tokens: number): void {
+    bucket.tokens = Math.min(Math.max(MOST_EARNED, this.#rule().burst), bucket.tokens + tokens);
+  }
 
   /** Takes tokens, as long as the wait for the next one stays bounded. Returns how many were taken. */
-  const subtract = (bucket: Bucket, tokens: number): number => {
-    const least = 1 - LONGEST_WAIT_SECONDS * rule().perSecond;
+  #subtract(bucket: Bucket, tokens: number): number {
+    const least = 1 - LONGEST_WAIT_SECONDS * this.#rule().perSecond;
     const before = bucket.tokens;
     bucket.tokens = Math.max(Math.min(before, least), before - tokens);
     return before - bucket.tokens;
-  };
+  }
 
-  const spend = (key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void => {
-    const nowMs = clock.monotonicMs();
-    const spent = 1 + subtract(bucket, (nowMs - sinceMs) / 1_000);
-    shared?.changed(key, -spent);
+  #earn(key: string, bucket: Bucket): void {
+    this.#add(bucket, 2);
+    this.#shared?.changed(key, 1);
+  }
+
+  #spend(key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void {
+    const nowMs = this.#clock.monotonicMs();
+    const spent = 1 + this.#subtract(bucket, (nowMs - sinceMs) / 1_000);
+    this.#shared?.changed(key, -spent);
     if (pendingId === undefined) return;
-    const known = pending.get(pendingId, nowMs);
+    const known = this.#pending.get(pendingId, nowMs);
     const cost = spent + (known?.bucket === bucket ? known.cost : 0);
-    pending.set(pendingId, { key, bucket, cost }, nowMs);
-  };
-
-  shared?.subscribe((key, tokens) => {
-    const bucket = refilled(key);
-    remember(key, bucket);
-    if (tokens > 0) add(bucket, tokens);
-    else subtract(bucket, -tokens);
-  });
-
-  const earn = (key: string, bucket: Bucket): void => {
-    add(bucket, 2);
-    shared?.changed(key, 1);
-  };
-
-  return {
-    begin(key) {
-      const bucket = refilled(key);
-      remember(key, bucket);
-      const waitSeconds = waitOf(bucket);
-      if (waitSeconds > 0) return { ok: false, waitSeconds };
-      bucket.tokens--;
-      const sinceMs = bucket.atMs;
-      let isEnded = false;
-      const once = (end: () => void): void => {
-        if (!isEnded) end();
-        isEnded = true;
-      };
-      return {
-        ok: true,
-        paid: () => once(() => earn(key, bucket)),
-        excused: () => once(() => add(bucket, 1)),
-        unpaid: (pendingId) => once(() => spend(key, bucket, sinceMs, pendingId)),
-      };
-    },
-    waitSeconds: (key) => waitOf(refilled(key)),
-    settled(pendingId) {
-      const known = pending.get(pendingId, clock.monotonicMs());
-      if (known === undefined) return false;
-      pending.delete(pendingId);
-      add(known.bucket, known.cost);
-      shared?.changed(known.key, known.cost);
-      return true;
-    },
-  };
+    this.#pending.set(pendingId, { key, bucket, cost }, nowMs);
+  }
 }
 
 /** What is wrong with our own parts, whatever was asked. */

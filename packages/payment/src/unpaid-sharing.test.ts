@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type Bus, BusListeners } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import { createUnpaidLimit, type UnpaidAttempt, type UnpaidLimit } from "./unpaid-limit.ts";
-import { createUnpaidSharing } from "./unpaid-sharing.ts";
+import { type UnpaidAttempt, UnpaidLimit } from "./unpaid-limit.ts";
+import { UnpaidSharing } from "./unpaid-sharing.ts";
 
 const RULE = { burst: 20, perSecond: 1 / 1_024 };
 
@@ -27,10 +27,10 @@ function machines(t: TestContext, groups: readonly { readonly group: string; rea
   return groups.map(({ group, workers = 1 }, at) => {
     const bus = buses[at];
     assert.ok(bus !== undefined);
-    const sharing = createUnpaidSharing({ group, workers }, { bus });
+    const sharing = new UnpaidSharing({ group, workers }, { bus });
     const rule = { burst: RULE.burst / workers, perSecond: RULE.perSecond / workers };
     const clock = virtualClock();
-    const limit = createUnpaidLimit(() => rule, { clock, shared: sharing.limit("client") });
+    const limit = new UnpaidLimit(() => rule, { clock, shared: sharing.limit("client") });
     return { limit, bus, clock, sharing };
   });
 }

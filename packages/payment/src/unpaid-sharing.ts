@@ -2,15 +2,9 @@ import { type Bus, isRecord } from "@turnpike/base";
 import type { SharedTokens } from "./unpaid-limit.ts";
 
 /** Which limit tokens belong to. */
-export type UnpaidLimitName = "client" | "payer";
+type UnpaidLimitName = "client" | "payer";
 
-/** Shares the tokens of payments that do not pay with other machines. */
-export interface UnpaidSharing extends AsyncDisposable {
-  limit(name: UnpaidLimitName): SharedTokens;
-}
-
-/** Options of {@link createUnpaidSharing}. */
-export interface UnpaidSharingOptions {
+interface UnpaidSharingOptions {
   /** Processes with one name have split the limits between them, and do not share. */
   readonly group: string;
   /** Workers among which this machine's limits are split. */
@@ -28,26 +22,53 @@ const MAX_KEY = 128;
 const MAX_TOKENS = 10_000;
 
 /**
- * Sends what each limit spent and earned once a second. The bus may lose messages: the others then let a client have more
- * than they should, or less until its tokens come back by time. Each machine has its whole limits, and the changes of all.
+ * Shares the tokens of payments that do not pay with other machines: sends what each limit spent and earned once a
+ * second. The bus may lose messages: the others then let a client have more than they should, or less until its tokens
+ * come back by time. Each machine has its whole limits, and the changes of all.
  */
-export function createUnpaidSharing(opts: UnpaidSharingOptions, modules: { readonly bus: Bus }): UnpaidSharing {
-  const { bus } = modules;
-  const waiting = new Map<string, number>();
-  const appliers = new Map<string, (key: string, tokens: number) => void>();
-  let timer: NodeJS.Timeout | undefined;
+export class UnpaidSharing implements Disposable {
+  readonly #opts: UnpaidSharingOptions;
+  readonly #bus: Bus;
+  readonly #unsubscribe: () => void;
+  readonly #waiting = new Map<string, number>();
+  readonly #appliers = new Map<string, (key: string, tokens: number) => void>();
+  #timer: NodeJS.Timeout | undefined;
 
-  const flush = (): void => {
-    timer = undefined;
-    const changes = [...waiting];
-    waiting.clear();
+  constructor(opts: UnpaidSharingOptions, modules: { readonly bus: Bus }) {
+    this.#opts = opts;
+    this.#bus = modules.bus;
+    this.#unsubscribe = modules.bus.subscribe(CHANNEL, (message) => this.#receive(message));
+  }
+
+  limit(limit: UnpaidLimitName): SharedTokens {
+    return {
+      changed: (key, tokens) => this.#changed(`${limit} ${key}`, tokens),
+      subscribe: (apply) => void this.#appliers.set(limit, apply),
+    };
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#unsubscribe();
+  }
+
+  #changed(name: string, tokens: number): void {
+    if (!this.#waiting.has(name) && this.#waiting.size >= MAX_WAITING) return;
+    this.#waiting.set(name, (this.#waiting.get(name) ?? 0) + tokens);
+    this.#timer ??= setTimeout(() => this.#flush(), EVERY_MS).unref();
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    const changes = [...this.#waiting];
+    this.#waiting.clear();
     for (let at = 0; at < changes.length; at += MAX_IN_MESSAGE) {
-      bus.publish(CHANNEL, { group: opts.group, changes: changes.slice(at, at + MAX_IN_MESSAGE) });
+      this.#bus.publish(CHANNEL, { group: this.#opts.group, changes: changes.slice(at, at + MAX_IN_MESSAGE) });
     }
-  };
+  }
 
-  const unsubscribe = bus.subscribe(CHANNEL, (message) => {
-    if (!isRecord(message) || message.group === opts.group || !Array.isArray(message.changes)) return;
+  #receive(message: unknown): void {
+    if (!isRecord(message) || message.group === this.#opts.group || !Array.isArray(message.changes)) return;
     for (const change of message.changes.slice(0, MAX_IN_MESSAGE) as readonly unknown[]) {
       if (!Array.isArray(change)) continue;
       const [name, tokens] = change as readonly unknown[];
@@ -55,23 +76,7 @@ export function createUnpaidSharing(opts: UnpaidSharingOptions, modules: { reado
       if (!Number.isFinite(tokens)) continue;
       const space = name.indexOf(" ");
       const bounded = Math.max(-MAX_TOKENS, Math.min(MAX_TOKENS, tokens));
-      appliers.get(name.slice(0, space))?.(name.slice(space + 1), bounded / opts.workers);
+      this.#appliers.get(name.slice(0, space))?.(name.slice(space + 1), bounded / this.#opts.workers);
     }
-  });
-
-  return {
-    limit: (limit) => ({
-      changed(key, tokens) {
-        const name = `${limit} ${key}`;
-        if (!waiting.has(name) && waiting.size >= MAX_WAITING) return;
-        waiting.set(name, (waiting.get(name) ?? 0) + tokens);
-        timer ??= setTimeout(flush, EVERY_MS).unref();
-      },
-      subscribe: (apply) => void appliers.set(limit, apply),
-    }),
-    async [Symbol.asyncDispose]() {
-      clearTimeout(timer);
-      unsubscribe();
-    },
-  };
+  }
 }

@@ -10,7 +10,7 @@ import {
   type ReloadResult,
   withFallback,
 } from "@turnpike/gateway";
-import { createUnpaidSharing, type UnpaidSharing } from "@turnpike/payment";
+import { UnpaidSharing } from "@turnpike/payment";
 import { createSharedControl, Gossip, gossipDefaults, type RelayEngine, type SharedControl } from "@turnpike/relay";
 import { workersOf } from "../workers/share.ts";
 import { createLimitStore } from "./limits.ts";
@@ -74,7 +74,7 @@ export function openUnpaidSharing(
 ): UnpaidSharing | undefined {
   if (config.redis.url === undefined) return undefined;
   const workers = worker === undefined ? 1 : workersOf(config);
-  return stack.use(createUnpaidSharing({ group: worker?.group ?? bus.id, workers }, { bus }));
+  return stack.use(new UnpaidSharing({ group: worker?.group ?? bus.id, workers }, { bus }));
 }
 
 /** Shares what the relay learns and what operators change, while it runs. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { MAX_BUS_MESSAGE_BYTES, noMetrics, silentLog } from "@turnpike/base";
-import { createUnpaidLimit, createUnpaidSharing } from "@turnpike/payment";
+import { UnpaidLimit, UnpaidSharing } from "@turnpike/payment";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { createRedisBus, type RedisBus } from "./redis-bus.ts";
@@ -31,9 +31,9 @@ suite("the bus through Redis", { skip: withoutRedis() }, () => {
     const buses = [stack.use(busOf(redis.url, "a").bus), stack.use(busOf(redis.url, "b").bus)];
     await areUp(...buses);
     const limits = buses.map((bus) => {
-      const sharing = stack.use(createUnpaidSharing({ group: bus.id, workers: 1 }, { bus }));
+      const sharing = stack.use(new UnpaidSharing({ group: bus.id, workers: 1 }, { bus }));
       const rule = { burst: 5, perSecond: 0.001 };
-      return createUnpaidLimit(() => rule, { clock: virtualClock(), shared: sharing.limit("client") });
+      return new UnpaidLimit(() => rule, { clock: virtualClock(), shared: sharing.limit("client") });
     });
     for (let times = 0; times < 5; times++) {
       const attempt = limits[0]?.begin("192.0.2.1");

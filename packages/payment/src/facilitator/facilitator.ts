@@ -26,13 +26,7 @@ import type {
   Verification,
   VerifiedPayment,
 } from "../types.ts";
-import {
-  createUnpaidLimit,
-  endRefused,
-  type UnpaidAttempt,
-  type UnpaidLimit,
-  type UnpaidRule,
-} from "../unpaid-limit.ts";
+import { endRefused, type UnpaidAttempt, UnpaidLimit, type UnpaidRule } from "../unpaid-limit.ts";
 import type { EvmVerifier } from "../verify/verifier.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { reasonOf } from "./reasons.ts";
@@ -125,7 +119,7 @@ const CLAIM_POLL_MS = 100;
 /** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
 const MAX_COPIES_OF_ONE = 16;
 
-/** Pending payments that are remembered: as many as {@link createUnpaidLimit} does. */
+/** Pending payments that are remembered: as many as {@link UnpaidLimit} does. */
 const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
 /** The result of a settlement, and whose work it was. */
@@ -158,8 +152,8 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   const fundedClaims = new FundedClaims();
   const networks = [...new Set(opts.assets.map(({ network }) => network))];
 
-  const clients = createUnpaidLimit(opts.unpaidPerClient, modules);
-  const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
+  const clients = new UnpaidLimit(opts.unpaidPerClient, modules);
+  const payers = new UnpaidLimit(opts.unpaidPerPayer, modules);
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
   const pending = new BoundedMap<string, true>(PENDING);
 
