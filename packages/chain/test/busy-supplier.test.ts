@@ -13,6 +13,7 @@ import {
   session,
   shared,
 } from "@turnpike/proto";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { SIMULATION_BOUNDS } from "../src/app/simulations.ts";
 import type { EmbeddedEngine } from "../src/engine/embedded-engine.ts";
@@ -20,7 +21,6 @@ import { openEmbeddedNode } from "../src/engine/open-embedded-node.ts";
 import { buildGenesis } from "../src/genesis/build-genesis.ts";
 import { CHAIN_PROFILES } from "../src/genesis/profiles.ts";
 import { NODE, tickingClock, VALIDATOR } from "./engine/chain.ts";
-import { scratchFolder } from "./store/model.ts";
 
 const SERVICE = "busy";
 const CLAIMS = 100;

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
+import { rfc3339ToNs } from "@turnpike/cometbft";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import { ChainApp } from "../src/app/chain-app.ts";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import type { BlockOutcome } from "../src/app/state-machine.ts";
 import type { ChainStart } from "../src/app/types.ts";
-import { rfc3339ToNs } from "../src/comet/time.ts";
 import { consensusParamsOfGenesis } from "../src/modules/consensus/consensus-module.ts";
 import { openChainStore } from "../src/store/open-chain-store.ts";
 import { ACTION, type Action, BLOCKS, txOf } from "./random-actions.ts";
 import { GENESIS, History } from "./random-history.ts";
-import { scratchFolder } from "./store/model.ts";
 
 const HAPPENS = ["accepted", "refused", "pocket.tokenomics.EventClaimSettled"];
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { bytesToHex } from "@turnpike/base";
 import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
+import { rfc3339ToNs } from "@turnpike/cometbft";
 import { createEd25519Signer, moduleAddress, privateKeyFromSecret, sha256 } from "@turnpike/crypto";
 import {
   type Any,
@@ -19,7 +20,6 @@ import {
 } from "@turnpike/proto";
 import type { ChainApp } from "../src/app/chain-app.ts";
 import type { BlockOutcome } from "../src/app/state-machine.ts";
-import { rfc3339ToNs } from "../src/comet/time.ts";
 import { LOCAL_ROLES, type LocalRole, localGenesis } from "../src/genesis/local-genesis.ts";
 
 /** Blocks of a session. */

@@ -14,7 +14,7 @@ import {
   openChainStore,
   PROTOCOL_VERSION,
 } from "@turnpike/chain";
-import { rfc3339ToNs } from "../../../packages/chain/src/comet/time.ts";
+import { rfc3339ToNs } from "@turnpike/cometbft";
 import { machineOf } from "./nodes.ts";
 
 /** A decided block, as JSON. */

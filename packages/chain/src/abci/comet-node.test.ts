@@ -3,8 +3,10 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
+import { headerHash, resultsHash, rfc3339ToNs, txHash } from "@turnpike/cometbft";
 import { bank, decodeMessage } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
+import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import {
   ADDRESSES,
   balanceQuery,
@@ -17,10 +19,6 @@ import {
   testApp,
 } from "../../test/abci/chain.ts";
 import { makeHome, type Running, run, startComet, withoutComet } from "../../test/abci/comet.ts";
-import { must } from "../../test/comet/recorded.ts";
-import { scratchFolder } from "../../test/store/model.ts";
-import { headerHash, resultsHash, txHash } from "../comet/hashes.ts";
-import { rfc3339ToNs } from "../comet/time.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import { CometRpc } from "./comet-rpc.ts";
 import { CometSource } from "./comet-source.ts";

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { test } from "node:test";
 import { base64ToBytes, bytesToHex, isAppError } from "@turnpike/base";
-import { must } from "../../test/comet/recorded.ts";
-import { dataHash, headerHash, resultsHash, txHash } from "../comet/hashes.ts";
+import { dataHash, headerHash, resultsHash, txHash } from "@turnpike/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import { CometRpc, type CometRpcOptions } from "./comet-rpc.ts";
 import { CometSource } from "./comet-source.ts";
 

@@ -1,7 +1,5 @@
 import { AppError, bytesEqual, bytesToBase64 } from "@turnpike/base";
-import { txHash } from "../comet/hashes.ts";
-import { encodeBlock } from "../comet/messages.ts";
-import type { Validator, ValidatorSet } from "../comet/types.ts";
+import { encodeBlock, txHash, type Validator, type ValidatorSet } from "@turnpike/cometbft";
 import type {
   BlockResults,
   ChainSource,

@@ -1,6 +1,6 @@
 import { AppError } from "@turnpike/base";
+import { timestampToNs } from "@turnpike/cometbft";
 import { cometAbci, cometCrypto, createMessage, type Timestamp } from "@turnpike/proto";
-import { timestampToNs } from "../comet/time.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";

@@ -1,6 +1,14 @@
 import { base64ToBytes, hexToBytes, isRecord } from "@turnpike/base";
-import { rfc3339ToNs } from "../comet/time.ts";
-import type { Block, BlockId, Commit, DuplicateVoteEvidence, Header, Validator, Vote } from "../comet/types.ts";
+import {
+  type Block,
+  type BlockId,
+  type Commit,
+  type DuplicateVoteEvidence,
+  type Header,
+  rfc3339ToNs,
+  type Validator,
+  type Vote,
+} from "@turnpike/cometbft";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { AppError, bytesToHex, isAppError, silentLog } from "@turnpike/base";
 import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
+import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import {
   ADDRESSES,
@@ -18,8 +19,6 @@ import {
   testAppState,
 } from "../../test/abci/chain.ts";
 import { AbciClient } from "../../test/abci/client.ts";
-import { must } from "../../test/comet/recorded.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import type { DrivenApplication } from "../app/types.ts";
 import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";

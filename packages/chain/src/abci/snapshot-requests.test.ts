@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { AbciClient } from "../../test/abci/client.ts";
 import { GENESIS, openNode, startNode, type TestNode } from "../../test/snapshots/snapshots.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import { makeSnapshot } from "../snapshots/make-snapshot.ts";
 import { startAbciServer } from "./server.ts";
 

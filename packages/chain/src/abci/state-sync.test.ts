@@ -5,11 +5,10 @@ import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import { freePort } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
+import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import { ADDRESSES, balanceQuery, sendTx } from "../../test/abci/chain.ts";
 import { withoutComet } from "../../test/abci/comet.ts";
 import { makeJoiner, makeValidator, SNAPSHOT_EVERY, type SyncNode, startNode } from "../../test/abci/sync.ts";
-import { must } from "../../test/comet/recorded.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 
 const newest = ({ store }: SyncNode): bigint => store.latestHeightBlocks() ?? 0n;
 

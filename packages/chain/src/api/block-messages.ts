@@ -1,7 +1,7 @@
 import { AppError } from "@turnpike/base";
+import { encodeBlock, encodeBlockId } from "@turnpike/cometbft";
 import { encodeBech32 } from "@turnpike/crypto";
 import { baseTendermint, cometTypes, createMessage, decodeMessage } from "@turnpike/proto";
-import { encodeBlock, encodeBlockId } from "../comet/messages.ts";
 import type { StoredBlock } from "../node/types.ts";
 
 /** What addresses of validators' signing keys begin with. */

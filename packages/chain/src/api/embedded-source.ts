@@ -1,4 +1,4 @@
-import { COMET_VERSION, type ValidatorSet } from "../comet/types.ts";
+import { COMET_VERSION, type ValidatorSet } from "@turnpike/cometbft";
 import type {
   BlockResults,
   ChainSource,

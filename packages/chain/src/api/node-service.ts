@@ -1,5 +1,5 @@
+import { nsToTimestamp } from "@turnpike/cometbft";
 import { baseNode, createMessage } from "@turnpike/proto";
-import { nsToTimestamp } from "../comet/time.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import { type ApiMethod, type ApiModules, answered, apiMethod } from "./api-method.ts";
 

@@ -1,6 +1,6 @@
+import { BLOCK_PROTOCOL, type Validator } from "@turnpike/cometbft";
 import { encodeBech32 } from "@turnpike/crypto";
 import { type baseQuery, baseTendermint, createMessage, cryptoEd25519, packAny } from "@turnpike/proto";
-import { BLOCK_PROTOCOL, type Validator } from "../comet/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { type ApiMethod, type ApiModules, answered, apiMethod } from "./api-method.ts";

@@ -1,4 +1,5 @@
 import { bytesToHex } from "@turnpike/base";
+import { nsToRfc3339 } from "@turnpike/cometbft";
 import {
   type Any,
   cometAbci as abci,
@@ -9,7 +10,6 @@ import {
   packAny,
   tx as txs,
 } from "@turnpike/proto";
-import { nsToRfc3339 } from "../comet/time.ts";
 import type { StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { Bytes } from "../types.ts";

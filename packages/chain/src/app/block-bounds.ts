@@ -1,5 +1,5 @@
+import { varint } from "@turnpike/cometbft";
 import { decodeMessage, tx as txs } from "@turnpike/proto";
-import { varint } from "../comet/wire.ts";
 import type { Bytes } from "../types.ts";
 
 /** Bounds of a block by the consensus parameters; -1 of either: any. */

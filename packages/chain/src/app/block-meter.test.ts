@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../../test/engine/chain.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import { KeptMetrics, ManualTime } from "../../test/watch/watch.ts";
 import type { MempoolOptions } from "../engine/mempool.ts";
 import { openEmbeddedNode } from "../engine/open-embedded-node.ts";

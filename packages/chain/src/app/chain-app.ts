@@ -1,5 +1,5 @@
 import { AppError, type Log, silentLog } from "@turnpike/base";
-import { nsToRfc3339 } from "../comet/time.ts";
+import { nsToRfc3339 } from "@turnpike/cometbft";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";

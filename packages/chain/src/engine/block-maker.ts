@@ -1,10 +1,23 @@
 import { AppError, bytesEqual } from "@turnpike/base";
+import {
+  type BuiltBlock,
+  buildBlock,
+  type Commit,
+  commitSigOf,
+  consensusHash,
+  EMPTY_COMMIT,
+  medianTimeNs,
+  rotateProposer,
+  signVote,
+  totalPower,
+  type ValidatorSet,
+  VOTE_TYPE,
+  validatorAt,
+  validatorsHash,
+  voteTimeNs,
+  ZERO_BLOCK_ID,
+} from "@turnpike/cometbft";
 import { type Ed25519Signer, validatorKeyAddress } from "@turnpike/crypto";
-import { type BuiltBlock, buildBlock } from "../comet/block.ts";
-import { consensusHash } from "../comet/hashes.ts";
-import { type Commit, EMPTY_COMMIT, type ValidatorSet, VOTE_TYPE, ZERO_BLOCK_ID } from "../comet/types.ts";
-import { rotateProposer, totalPower, validatorAt, validatorsHash } from "../comet/validator-set.ts";
-import { commitSigOf, medianTimeNs, signVote, voteTimeNs } from "../comet/votes.ts";
 import type { Bytes } from "../types.ts";
 import type { EngineParams } from "./genesis.ts";
 import type { Position } from "./position.ts";

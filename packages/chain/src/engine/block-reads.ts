@@ -1,6 +1,5 @@
+import { type Block, type Commit, decodeBlock, decodeCommit, type ValidatorSet } from "@turnpike/cometbft";
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
-import { decodeBlock, decodeCommit } from "../comet/decode.ts";
-import type { Block, Commit, ValidatorSet } from "../comet/types.ts";
 import { searchBlocks, searchTxs } from "../indexing/search.ts";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";

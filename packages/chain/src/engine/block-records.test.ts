@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { EMPTY_COMMIT, txHash } from "@turnpike/cometbft";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { openTestNode, sendTx } from "../../test/engine/chain.ts";
 import { must } from "../../test/engine/verify.ts";
-import { scratchFolder } from "../../test/store/model.ts";
-import { txHash } from "../comet/hashes.ts";
-import { EMPTY_COMMIT } from "../comet/types.ts";
 import type { TxResult } from "../state/outcome.ts";
 import type { BlockRecord, ChainStore } from "../types.ts";
 import { blockRecords } from "./block-records.ts";

@@ -1,6 +1,4 @@
-import { txHash } from "../comet/hashes.ts";
-import { encodeBlock, encodeCommit } from "../comet/messages.ts";
-import type { BlockId, Commit, ValidatorSet } from "../comet/types.ts";
+import { type BlockId, type Commit, encodeBlock, encodeCommit, txHash, type ValidatorSet } from "@turnpike/cometbft";
 import type { BlockResults, StoredBlock } from "../node/types.ts";
 import { heightToBytes } from "../store/keys.ts";
 import type { BlockRecord, Bytes } from "../types.ts";

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, bytesToHex, isAppError } from "@turnpike/base";
+import { headerHash, rfc3339ToNs, txHash, validatorsHash, verifyNextHeader } from "@turnpike/cometbft";
 import { createEd25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import {
   CHAIN_ID,
   openTestNode,
@@ -12,12 +14,7 @@ import {
   VALIDATOR,
 } from "../../test/engine/chain.ts";
 import { lightAt, must, verifyWholeChain } from "../../test/engine/verify.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import { ChainApp } from "../app/chain-app.ts";
-import { headerHash, txHash } from "../comet/hashes.ts";
-import { rfc3339ToNs } from "../comet/time.ts";
-import { validatorsHash } from "../comet/validator-set.ts";
-import { verifyNextHeader } from "../comet/verify.ts";
 import type { NodeEvent } from "../node/types.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import type { ChainStore } from "../types.ts";

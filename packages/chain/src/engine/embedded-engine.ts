@@ -1,9 +1,13 @@
 import type { Clock, FaultPoints, Log, Metrics } from "@turnpike/base";
+import {
+  type BuiltBlock,
+  type Commit,
+  MAX_BLOCK_BYTES,
+  txHash,
+  type ValidatorSet,
+  ZERO_TIME_NS,
+} from "@turnpike/cometbft";
 import type { ChainApp } from "../app/chain-app.ts";
-import type { BuiltBlock } from "../comet/block.ts";
-import { txHash } from "../comet/hashes.ts";
-import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
-import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { BlockResults, ConsensusMoment, EmbeddedNode, NodeEvent, StoredBlock, Submission } from "../node/types.ts";
 import type { TxFault, TxResult } from "../state/outcome.ts";

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
+import { txHash } from "@turnpike/cometbft";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { openTestNode } from "../../test/engine/chain.ts";
 import { childTx } from "../../test/engine/child.ts";
 import { must, verifyWholeChain } from "../../test/engine/verify.ts";
-import { scratchFolder } from "../../test/store/model.ts";
-import { txHash } from "../comet/hashes.ts";
 
 const CHILD = join(import.meta.dirname, "../../test/engine/child.ts");
 const KILLS = 6;

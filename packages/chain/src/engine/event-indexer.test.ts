@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, isAppError } from "@turnpike/base";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { ADDRESSES, openTestNode, sendTx } from "../../test/engine/chain.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import type { ChainStore } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";

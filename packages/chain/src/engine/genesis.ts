@@ -1,7 +1,6 @@
 import { AppError, isRecord, utf8ToBytes } from "@turnpike/base";
+import { MAX_BLOCK_BYTES, rfc3339ToNs } from "@turnpike/cometbft";
 import type { ChainStart } from "../app/types.ts";
-import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
-import { rfc3339ToNs } from "../comet/time.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 
 /** What the engine takes from the consensus parameters. */

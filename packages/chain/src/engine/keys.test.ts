@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { verifyEd25519 } from "@turnpike/crypto";
-import { scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { loadNodeKey, loadValidatorKey, nodeIdOf } from "./keys.ts";
 
 suite("key files", () => {

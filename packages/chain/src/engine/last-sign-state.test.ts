@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
-import { scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { LastSignState, type SignedBlock } from "./last-sign-state.ts";
 
 const address = Buffer.alloc(20, 1);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import type { Submission } from "../node/types.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";

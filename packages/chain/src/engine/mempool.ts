@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
+import { txHash } from "@turnpike/cometbft";
 import { dataBytes } from "../app/block-bounds.ts";
-import { txHash } from "../comet/hashes.ts";
 import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../node/types.ts";
 import type { TxResult } from "../state/outcome.ts";

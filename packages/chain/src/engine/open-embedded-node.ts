@@ -10,11 +10,11 @@ import {
   silentLog,
   systemClock,
 } from "@turnpike/base";
+import { rfc3339ToNs } from "@turnpike/cometbft";
 import type { Ed25519Signer } from "@turnpike/crypto";
 import type { BlockMeter } from "../app/block-meter.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { StateMachine } from "../app/state-machine.ts";
-import { rfc3339ToNs } from "../comet/time.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import { freeBytesOf } from "../store/store-errors.ts";

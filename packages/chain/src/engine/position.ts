@@ -1,8 +1,14 @@
 import { AppError } from "@turnpike/base";
-import type { BuiltBlock } from "../comet/block.ts";
-import { resultsHash } from "../comet/hashes.ts";
-import type { BlockId, Commit, ValidatorSet } from "../comet/types.ts";
-import { createValidatorSet, rotateProposer, updateValidatorSet } from "../comet/validator-set.ts";
+import {
+  type BlockId,
+  type BuiltBlock,
+  type Commit,
+  createValidatorSet,
+  resultsHash,
+  rotateProposer,
+  updateValidatorSet,
+  type ValidatorSet,
+} from "@turnpike/cometbft";
 import type { BlockResults } from "../node/types.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { Bytes, ChainStore } from "../types.ts";

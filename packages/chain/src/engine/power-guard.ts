@@ -1,8 +1,6 @@
 import { bytesToHex } from "@turnpike/base";
+import { totalPower, txHash, type ValidatorSet, validatorAt } from "@turnpike/cometbft";
 import { type Any, authz, decodeMessage, staking, tx as txs, typeUrlOf } from "@turnpike/proto";
-import { txHash } from "../comet/hashes.ts";
-import type { ValidatorSet } from "../comet/types.ts";
-import { totalPower, validatorAt } from "../comet/validator-set.ts";
 import { POWER_REDUCTION } from "../modules/staking/state.ts";
 import { fail, SDK, type TxFault } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";

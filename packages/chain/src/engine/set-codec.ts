@@ -1,6 +1,5 @@
+import { totalPower, type Validator, type ValidatorSet } from "@turnpike/cometbft";
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
-import type { Validator, ValidatorSet } from "../comet/types.ts";
-import { totalPower } from "../comet/validator-set.ts";
 import type { Bytes } from "../types.ts";
 import { damagedRecord } from "./record-errors.ts";
 

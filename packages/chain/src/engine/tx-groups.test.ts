@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { blockOf, scratchFolder } from "../../test/store/model.ts";
+import { blockOf } from "../../test/store/model.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import type { BlockRecord } from "../types.ts";
 import { groupRecords, pairAt, pairsOfBlock, type StoredPair } from "./tx-groups.ts";

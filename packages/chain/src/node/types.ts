@@ -1,4 +1,4 @@
-import type { Block, BlockId, Commit, ValidatorSet } from "../comet/types.ts";
+import type { Block, BlockId, Commit, ValidatorSet } from "@turnpike/cometbft";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";

@@ -1,4 +1,4 @@
-import type { RpcJson } from "../comet/rpc-json.ts";
+import type { RpcJson } from "@turnpike/cometbft";
 import { goJsonText } from "./go-json.ts";
 
 /** A request's id as JSON text; undefined: the answer has none. */

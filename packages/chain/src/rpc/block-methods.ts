@@ -1,4 +1,4 @@
-import { commitToRpcJson, headerToRpcJson } from "../comet/rpc-json.ts";
+import { commitToRpcJson, headerToRpcJson } from "@turnpike/cometbft";
 import { parseEventQuery } from "../indexing/query.ts";
 import type { EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result } from "./answers.ts";

@@ -4,8 +4,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import { Comet38Client, connectComet, WebsocketClient } from "@cosmjs/tendermint-rpc";
 import { bytesToHex, silentLog, systemClock } from "@turnpike/base";
 import { sha256, verifyMerkleProof } from "@turnpike/crypto";
-import { CHAIN_ID } from "../../test/comet/chain.ts";
-import { must } from "../../test/comet/recorded.ts";
+import { CHAIN_ID } from "@turnpike/testkit/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import { TestNode, txResult } from "../../test/rpc/node.ts";
 import { startRpcServer } from "./rpc-server.ts";
 

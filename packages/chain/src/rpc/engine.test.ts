@@ -6,7 +6,7 @@ import { it } from "node:test";
 import { DirectSecp256k1Wallet } from "@cosmjs/proto-signing";
 import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
 import { silentLog, systemClock } from "@turnpike/base";
-import { must } from "../../test/comet/recorded.ts";
+import { must } from "@turnpike/testkit/fixtures";
 import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "../../test/engine/chain.ts";
 import { at } from "../../test/rpc/recorded-node.ts";
 import { AbciQueries } from "../api/abci-queries.ts";

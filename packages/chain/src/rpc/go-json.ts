@@ -1,4 +1,4 @@
-import type { RpcJson } from "../comet/rpc-json.ts";
+import type { RpcJson } from "@turnpike/cometbft";
 
 /** JSON text of one value inside a document; every character is a byte of UTF-8. */
 export type RawJson = string;

@@ -1,9 +1,13 @@
 import { bytesToBase64 } from "@turnpike/base";
+import {
+  BLOCK_PROTOCOL,
+  COMET_VERSION,
+  nsToRfc3339,
+  type RpcJson,
+  validatorAt,
+  validatorToRpcJson,
+} from "@turnpike/cometbft";
 import { validatorKeyAddress } from "@turnpike/crypto";
-import { type RpcJson, validatorToRpcJson } from "../comet/rpc-json.ts";
-import { nsToRfc3339 } from "../comet/time.ts";
-import { BLOCK_PROTOCOL, COMET_VERSION } from "../comet/types.ts";
-import { validatorAt } from "../comet/validator-set.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { AbciQuerier, BlockReads, EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result, resultText } from "./answers.ts";

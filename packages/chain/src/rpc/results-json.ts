@@ -1,8 +1,14 @@
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
+import {
+  type Block,
+  blockIdToRpcJson,
+  blockToRpcJson,
+  dataHash,
+  headerToRpcJson,
+  type RpcJson,
+  ZERO_BLOCK_ID,
+} from "@turnpike/cometbft";
 import { merkleProofs, sha256 } from "@turnpike/crypto";
-import { dataHash } from "../comet/hashes.ts";
-import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "../comet/rpc-json.ts";
-import { type Block, ZERO_BLOCK_ID } from "../comet/types.ts";
 import type { GenesisConsensusParams } from "../genesis/genesis-file.ts";
 import type { StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";

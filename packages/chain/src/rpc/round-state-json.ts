@@ -1,8 +1,12 @@
-import type { RpcJson } from "../comet/rpc-json.ts";
-import { validatorToRpcJson } from "../comet/rpc-json.ts";
-import { nsToRfc3339 } from "../comet/time.ts";
-import { BLOCK_ID_FLAG, type Commit, type ValidatorSet } from "../comet/types.ts";
-import { totalPower } from "../comet/validator-set.ts";
+import {
+  BLOCK_ID_FLAG,
+  type Commit,
+  nsToRfc3339,
+  type RpcJson,
+  totalPower,
+  type ValidatorSet,
+  validatorToRpcJson,
+} from "@turnpike/cometbft";
 import type { ConsensusMoment } from "../node/types.ts";
 import { upperHex } from "./results-json.ts";
 

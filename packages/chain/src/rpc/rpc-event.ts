@@ -1,6 +1,6 @@
 import { bytesToBase64 } from "@turnpike/base";
+import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "@turnpike/cometbft";
 import { validatorKeyAddress } from "@turnpike/crypto";
-import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "../comet/rpc-json.ts";
 import type { GenesisConsensusParams } from "../genesis/genesis-file.ts";
 import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx } from "../indexing/event-map.ts";
 import type { NodeEvent } from "../node/types.ts";

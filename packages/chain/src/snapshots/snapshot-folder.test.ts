@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
-import { scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { SnapshotFolder } from "./snapshot-folder.ts";
 
 const APP_HASH = Buffer.alloc(32, 7);

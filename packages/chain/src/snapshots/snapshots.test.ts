@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { isAppError, silentLog } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
+import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import { ADDRESSES, balanceQuery } from "../../test/abci/chain.ts";
-import { must } from "../../test/comet/recorded.ts";
 import {
   applyAll,
   entryBytes,
@@ -17,7 +17,7 @@ import {
   startNode,
   type TestNode,
 } from "../../test/snapshots/snapshots.ts";
-import { scratchFolder, shown } from "../../test/store/model.ts";
+import { shown } from "../../test/store/model.ts";
 import { CHUNK_BYTES } from "./format.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";

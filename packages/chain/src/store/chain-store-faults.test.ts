@@ -3,8 +3,9 @@ import { mkdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { type ErrorCode, isAppError } from "@turnpike/base";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { open } from "lmdb";
-import { blockOf, scratchFolder, shown } from "../../test/store/model.ts";
+import { blockOf, shown } from "../../test/store/model.ts";
 import type { StateChange } from "../types.ts";
 import { openChainStore } from "./open-chain-store.ts";
 

@@ -6,8 +6,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { changesAt, KEPT_BLOCKS } from "../../test/store/child.ts";
-import { plainAppHash, plainRange, scratchFolder, shown, statesOf } from "../../test/store/model.ts";
+import { plainAppHash, plainRange, shown, statesOf } from "../../test/store/model.ts";
 import { EMPTY_APP_HASH } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import {
   blockOf,
   plainAppHash,
   plainRange,
-  scratchFolder,
   shown,
   someChanges,
   someHistory,

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { blockOf, scratchFolder, shown, someHistory, someKey } from "../../test/store/model.ts";
+import { blockOf, shown, someHistory, someKey } from "../../test/store/model.ts";
 import type { Derivation } from "../types.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { openChainStore } from "./open-chain-store.ts";

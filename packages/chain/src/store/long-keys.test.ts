@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { blockOf, scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
+import { blockOf } from "../../test/store/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
 
 const NAME = Buffer.from("b");

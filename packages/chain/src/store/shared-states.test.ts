@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import type { Bytes, ChainStore, Derivation } from "../types.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { SharedStates } from "./shared-states.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
-import { blockOf, scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
+import { blockOf } from "../../test/store/model.ts";
 import { KeptChain } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { openFolder } from "./store-folder.ts";

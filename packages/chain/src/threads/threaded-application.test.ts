@@ -13,9 +13,9 @@ import {
   supplier,
   tx as txs,
 } from "@turnpike/proto";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { NODE, tickingClock } from "../../test/engine/chain.ts";
 import { GENESIS, SIGNERS, VALIDATOR } from "../../test/random-history.ts";
-import { scratchFolder } from "../../test/store/model.ts";
 import { AbciQueries } from "../api/abci-queries.ts";
 import { apiSurface } from "../api/base-services.ts";
 import { ChainApi } from "../api/chain-api.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { scratchFolder } from "../../test/store/model.ts";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
 import { DiskWatch } from "./disk-watch.ts";
 

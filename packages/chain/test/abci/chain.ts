@@ -12,6 +12,7 @@ import {
   signing,
   tx as txs,
 } from "@turnpike/proto";
+import { must } from "@turnpike/testkit/fixtures";
 import { ChainApp, type ChainAppOptions } from "../../src/app/chain-app.ts";
 import { StateMachine } from "../../src/app/state-machine.ts";
 import { authModule } from "../../src/modules/auth/auth-module.ts";
@@ -20,7 +21,6 @@ import { noKey, rawCodec } from "../../src/state/codecs.ts";
 import { Collection } from "../../src/state/collection.ts";
 import { type Module, moduleGenesis } from "../../src/state/module.ts";
 import type { ChainStore } from "../../src/types.ts";
-import { must } from "../comet/recorded.ts";
 
 /** Name of the chain. */
 export const CHAIN_ID = "abci-test";

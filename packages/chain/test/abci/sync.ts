@@ -1,18 +1,18 @@
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "@turnpike/base";
+import { rfc3339ToNs } from "@turnpike/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import { CometRpc } from "../../src/abci/comet-rpc.ts";
 import { CometSource } from "../../src/abci/comet-source.ts";
 import { startAbciServer } from "../../src/abci/server.ts";
 import type { ChainApp } from "../../src/app/chain-app.ts";
 import type { ChainStart } from "../../src/app/types.ts";
-import { rfc3339ToNs } from "../../src/comet/time.ts";
 import { SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotKeeper } from "../../src/snapshots/snapshot-keeper.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
 import type { KeptChain } from "../../src/store/chain-store.ts";
 import { openChainStore } from "../../src/store/open-chain-store.ts";
-import { must } from "../comet/recorded.ts";
 import { CHAIN_ID, testApp } from "./chain.ts";
 import { askComet, makeHome, startComet } from "./comet.ts";
 

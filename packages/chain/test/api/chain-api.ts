@@ -1,12 +1,17 @@
 import { readFileSync } from "node:fs";
+import {
+  buildBlock,
+  EMPTY_COMMIT,
+  rfc3339ToNs,
+  type ValidatorSet,
+  validatorsHash,
+  ZERO_BLOCK_ID,
+} from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
+import { testValidators } from "@turnpike/testkit/cometbft";
 import { type ApiSurface, apiSurface } from "../../src/api/base-services.ts";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";
 import type { StateMachine } from "../../src/app/state-machine.ts";
-import { buildBlock } from "../../src/comet/block.ts";
-import { rfc3339ToNs } from "../../src/comet/time.ts";
-import { EMPTY_COMMIT, type ValidatorSet, ZERO_BLOCK_ID } from "../../src/comet/types.ts";
-import { validatorsHash } from "../../src/comet/validator-set.ts";
 import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import type {
   AppAnswer,
@@ -25,7 +30,6 @@ import type { BlockInfo } from "../../src/state/context.ts";
 import type { TxResult } from "../../src/state/outcome.ts";
 import { Overlay } from "../../src/state/overlay.ts";
 import type { Bytes } from "../../src/types.ts";
-import { testValidators } from "../comet/chain.ts";
 import { type RecordedTx, readRecordedTx } from "../recorded-tx.ts";
 
 const ROOT = new URL("../../../../test/spec/recorded-chain/", import.meta.url);

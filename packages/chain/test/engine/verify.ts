@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { consensusHash, resultsHash } from "../../src/comet/hashes.ts";
-import { rfc3339ToNs } from "../../src/comet/time.ts";
-import { type BlockExpectation, type LightBlock, verifyNextBlock } from "../../src/comet/verify.ts";
+import {
+  type BlockExpectation,
+  consensusHash,
+  type LightBlock,
+  resultsHash,
+  rfc3339ToNs,
+  verifyNextBlock,
+} from "@turnpike/cometbft";
 import type { EmbeddedNode, StoredBlock } from "../../src/node/types.ts";
 import type { Bytes } from "../../src/types.ts";
 

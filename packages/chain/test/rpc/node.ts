@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { base64ToBytes, bytesEqual, bytesToHex, hexToBytes, utf8ToBytes } from "@turnpike/base";
+import type { BuiltBlock, Commit } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
-import type { BuiltBlock } from "../../src/comet/block.ts";
-import type { Commit } from "../../src/comet/types.ts";
+import { CHAIN_ID, commitOf, nextBlock, testValidators } from "@turnpike/testkit/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import { BLOCK_HEIGHT_KEY, eventMapOf, eventMapOfTx } from "../../src/indexing/event-map.ts";
 import { matchesEvents, parseEventQuery } from "../../src/indexing/query.ts";
@@ -20,8 +21,6 @@ import type {
 } from "../../src/node/types.ts";
 import type { ChainEvent } from "../../src/state/context.ts";
 import type { TxResult } from "../../src/state/outcome.ts";
-import { CHAIN_ID, commitOf, nextBlock, testValidators } from "../comet/chain.ts";
-import { must } from "../comet/recorded.ts";
 
 const NONE = new Uint8Array(0);
 

@@ -1,13 +1,13 @@
 import { writeSync } from "node:fs";
 import { join } from "node:path";
 import { type FaultPoints, silentLog } from "@turnpike/base";
+import { must } from "@turnpike/testkit/fixtures";
 import { makeSnapshot } from "../../src/snapshots/make-snapshot.ts";
 import { type SnapshotDraft, SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
 import { openChainStore } from "../../src/store/open-chain-store.ts";
 import type { StateChange } from "../../src/types.ts";
 import { testApp } from "../abci/chain.ts";
-import { must } from "../comet/recorded.ts";
 import { blockOf } from "../store/model.ts";
 import { GENESIS, startNode, type TestNode } from "./snapshots.ts";
 

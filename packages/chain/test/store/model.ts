@@ -1,15 +1,6 @@
 import { hash } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { fc } from "@turnpike/testkit/property";
 import type { BlockChanges, BlockRecord, Bytes, RangeOptions, StateChange } from "../../src/types.ts";
-
-/** A folder that is removed in the end. */
-export async function scratchFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), "chain-store-"));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
-}
 
 /** A block with changes and no more. */
 export function blockOf(

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { AppError, base64ToBytes, bytesToHex, hexToBytes } from "@turnpike/base";
-import { rfc3339ToNs } from "../../src/comet/time.ts";
-import type { Block, BlockId, Commit, CommitSig, Header, Validator, ValidatorSet } from "../../src/comet/types.ts";
+import { base64ToBytes, bytesToHex, hexToBytes } from "@turnpike/base";
+import { must } from "@turnpike/testkit/fixtures";
+import { rfc3339ToNs } from "../src/time.ts";
+import type { Block, BlockId, Commit, CommitSig, Header, Validator, ValidatorSet } from "../src/types.ts";
 
 /** A block id as recorded. */
 export interface IdJson {
@@ -88,17 +89,11 @@ interface Recorded {
 
 /** Reads one of the vector files. */
 export function readCometVectors<T>(name: string): T {
-  return JSON.parse(readFileSync(new URL(`../../../../test/spec/chain/comet/${name}`, import.meta.url), "utf8")) as T;
+  return JSON.parse(readFileSync(new URL(`../../../test/spec/chain/comet/${name}`, import.meta.url), "utf8")) as T;
 }
 
 /** What a node of the real chain answered. */
 export const recorded: Recorded = readCometVectors<Recorded>("recorded.json");
-
-/** The value, which must be there. */
-export function must<T>(value: T | undefined): T {
-  if (value === undefined) throw new AppError("INTERNAL", { message: "A test's value is missing." });
-  return value;
-}
 
 const hex = (text: string): Uint8Array => must(hexToBytes(text));
 const base64 = (text: string): Uint8Array => must(base64ToBytes(text));

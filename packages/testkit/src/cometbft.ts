@@ -1,11 +1,23 @@
+import {
+  type BlockExpectation,
+  type BuiltBlock,
+  buildBlock,
+  type Commit,
+  commitSigOf,
+  consensusHash,
+  createValidatorSet,
+  EMPTY_COMMIT,
+  type LightBlock,
+  medianTimeNs,
+  resultsHash,
+  signVote,
+  type ValidatorSet,
+  VOTE_TYPE,
+  validatorsHash,
+  ZERO_BLOCK_ID,
+} from "@turnpike/cometbft";
 import { createEd25519Signer, type Ed25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
-import { type BuiltBlock, buildBlock } from "../../src/comet/block.ts";
-import { consensusHash, resultsHash } from "../../src/comet/hashes.ts";
-import { type Commit, EMPTY_COMMIT, type ValidatorSet, VOTE_TYPE, ZERO_BLOCK_ID } from "../../src/comet/types.ts";
-import { createValidatorSet, validatorsHash } from "../../src/comet/validator-set.ts";
-import type { BlockExpectation, LightBlock } from "../../src/comet/verify.ts";
-import { commitSigOf, medianTimeNs, signVote } from "../../src/comet/votes.ts";
-import { must } from "./recorded.ts";
+import { must } from "./fixtures.ts";
 
 /** The test chain's id. */
 export const CHAIN_ID = "test-chain";

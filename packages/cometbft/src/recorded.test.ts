@@ -2,16 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { base64ToBytes, bytesToHex } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
-import {
-  assertSame,
-  must,
-  readBlock,
-  readCommit,
-  readHeader,
-  readId,
-  recorded,
-  recordedSet,
-} from "../../test/comet/recorded.ts";
+import { must } from "@turnpike/testkit/fixtures";
+import { assertSame, readBlock, readCommit, readHeader, readId, recorded, recordedSet } from "../test/recorded.ts";
 import { describeBlock } from "./block.ts";
 import { decodeBlock, decodeCommit } from "./decode.ts";
 import { commitHash, consensusHash, dataHash, evidenceHash, headerHash, resultsHash } from "./hashes.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CHAIN_ID, commitOf, expectationAfter, lightOf, nextBlock, testValidators } from "../../test/comet/chain.ts";
-import { must } from "../../test/comet/recorded.ts";
+import { CHAIN_ID, commitOf, expectationAfter, lightOf, nextBlock, testValidators } from "@turnpike/testkit/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import { buildBlock, describeBlock } from "./block.ts";
 import type { Block, Header } from "./types.ts";
 import { verifyLightBlock, verifyNextBlock, verifyNextHeader } from "./verify.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CHAIN_ID, commitOf, nextBlock, testValidators, type Way } from "../../test/comet/chain.ts";
-import { must } from "../../test/comet/recorded.ts";
+import { CHAIN_ID, commitOf, nextBlock, testValidators, type Way } from "@turnpike/testkit/cometbft";
+import { must } from "@turnpike/testkit/fixtures";
 import { type Commit, type CommitSig, VOTE_TYPE, ZERO_BLOCK_ID, ZERO_TIME_NS } from "./types.ts";
 import { commitSigOf, medianTimeNs, signVote, verifyCommit, verifyVote, voteSignBytes, voteTimeNs } from "./votes.ts";
 

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sha256 } from "@turnpike/crypto";
+import { must } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { assertSame, must, readCometVectors } from "../../test/comet/recorded.ts";
+import { assertSame, readCometVectors } from "../test/recorded.ts";
 import type { Validator, ValidatorSet } from "./types.ts";
 import {
   createValidatorSet,
