@@ -4,7 +4,11 @@ import { suite, test } from "node:test";
 import { cyclicImports, importGraph, listedCycles } from "./import-cycles.ts";
 import { files, importsOf, isTestCode, productSources, readPackage, readText, withoutComments } from "./sources.ts";
 
-const RANKS = JSON.parse(readText("tools/layers.json")) as Readonly<Record<string, number>>;
+/** Ranks of packages; of some, the ranks of the folders of `src/` as well, where `.` has the files beside them. */
+const LAYERS = JSON.parse(readText("tools/layers.json")) as {
+  readonly packages: Readonly<Record<string, number>>;
+  readonly folders: Readonly<Record<string, Readonly<Record<string, number>>>>;
+};
 const SCOPE = "@turnpike/";
 
 /** The files that may call each function that makes a stage of a request. */
@@ -19,7 +23,7 @@ const MINTS: Readonly<Record<string, readonly string[]>> = {
 const FOR_TESTS = new Set(["testkit", "localnet"]);
 
 const rankOf = (name: string): number => {
-  const rank = RANKS[name];
+  const rank = LAYERS.packages[name];
   assert.ok(rank !== undefined, `packages/${name} has no rank in tools/layers.json`);
   return rank;
 };
@@ -72,10 +76,11 @@ function importFault(pkg: (typeof packages)[number], path: string, specifier: st
   return undefined;
 }
 
-/** Pairs of folders of a package's `src/` of which each imports the other, by whatever way; files beside them count for none. */
+/** Pairs of folders of a package's `src/` of which each imports the other, by whatever way; files beside them (`.`) count for none. */
 function mutualFolders(imports: readonly (readonly [from: string, to: string])[]): readonly string[] {
   const reached = new Map<string, Set<string>>();
-  for (const [from, to] of imports) reached.set(from, (reached.get(from) ?? new Set()).add(to));
+  for (const [from, to] of imports)
+    if (from !== "." && to !== ".") reached.set(from, (reached.get(from) ?? new Set()).add(to));
   for (let hasGrown = true; hasGrown; ) {
     hasGrown = false;
     for (const own of reached.values()) {
@@ -90,17 +95,30 @@ function mutualFolders(imports: readonly (readonly [from: string, to: string])[]
   return pairs.toSorted();
 }
 
-/** The imports of product code between folders of a package's `src/`. */
-function folderImports(root: string): readonly (readonly [from: string, to: string])[] {
+/** The imports of product code between folders of a package's `src/`; `.` has the files beside them. */
+function folderImports(root: string): readonly (readonly [from: string, to: string, path: string])[] {
   const folderOf = (path: string): string =>
     path.startsWith(root) ? dirname(path.slice(root.length)).split("/", 1).join() : "";
-  return files(`${root}*/**/*.ts`)
+  return files(`${root}**/*.ts`)
     .filter((path) => !isTestCode(path))
     .flatMap((path) => {
+      const from = folderOf(path);
       const targets = importsOf(readText(path)).filter((specifier) => specifier.startsWith("."));
       const folders = targets.map((specifier) => folderOf(normalize(join(dirname(path), specifier))));
-      return folders.filter((to) => to !== "." && to !== folderOf(path)).map((to) => [folderOf(path), to] as const);
+      return folders.filter((to) => to !== from).map((to) => [from, to, path] as const);
     });
+}
+
+/** Imports that do not lead from a folder to one of a lower rank, and folders that have none. */
+function folderFaults(
+  ranks: Readonly<Record<string, number>>,
+  imports: readonly (readonly [from: string, to: string, path: string])[],
+): readonly string[] {
+  return imports.flatMap(([from, to, path]) => {
+    const [upper, lower] = [ranks[from], ranks[to]];
+    if (upper === undefined || lower === undefined) return [`${path}: ${upper === undefined ? from : to} has no rank`];
+    return upper > lower ? [] : [`${path}: ${from} (${upper}) imports ${to} (${lower})`];
+  });
 }
 
 suite("layers", () => {
@@ -164,6 +182,22 @@ suite("layers", () => {
       ["c", "d"],
     ] as const;
     assert.deepEqual(mutualFolders(cycle), ["a and b", "a and c", "b and c"]);
+  });
+
+  test("imports between the folders of a package lead to lower ranks", () => {
+    for (const [short, ranks] of Object.entries(LAYERS.folders)) {
+      const imports = folderImports(`packages/${short}/src/`);
+      const known = new Set(imports.flatMap(([from, to]) => [from, to]));
+      assert.deepEqual(Object.keys(ranks).sort(), [...known].sort(), `folders of ${short} in tools/layers.json`);
+      assert.deepEqual(folderFaults(ranks, imports), []);
+    }
+    const faults = folderFaults({ ".": 2, a: 1, b: 1 }, [
+      [".", "a", "1.ts"],
+      ["a", ".", "2.ts"],
+      ["a", "b", "3.ts"],
+      ["b", "c", "4.ts"],
+    ]);
+    assert.deepEqual(faults, ["2.ts: a (1) imports . (2)", "3.ts: a (1) imports b (1)", "4.ts: c has no rank"]);
   });
 
   test("no import is part of a cycle of files, but those of the list, which may only shrink", () => {
