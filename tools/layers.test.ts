@@ -77,7 +77,7 @@ function importFault(pkg: (typeof packages)[number], path: string, specifier: st
 }
 
 /** Pairs of folders of a package's `src/` of which each imports the other, by whatever way; files beside them (`.`) count for none. */
-function mutualFolders(imports: readonly (readonly [from: string, to: string])[]): readonly string[] {
+function mutualFolders(imports: readonly (readonly [from: string, to: string, path?: string])[]): readonly string[] {
   const reached = new Map<string, Set<string>>();
   for (const [from, to] of imports)
     if (from !== "." && to !== ".") reached.set(from, (reached.get(from) ?? new Set()).add(to));

@@ -23,7 +23,7 @@ export interface Metrics {
   /** Adds one observation to a histogram. */
   observe(spec: MetricSpec, value: number, labels?: Labels): void;
   /** Takes a gauge's sample away: what it is about is not there any more. */
-  forget?(spec: MetricSpec, labels: Labels): void;
+  remove?(spec: MetricSpec, labels: Labels): void;
 }
 
 /** Metrics that go nowhere. */

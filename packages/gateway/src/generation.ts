@@ -3,7 +3,7 @@ import type { Catalogue, Service } from "@turnpike/catalogue";
 import { type PaymentStage, UnpaidLimit } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { type MatchPath, PaidHandler } from "./edge/paid-handler.ts";
-import { createPipeline, type ParseCall } from "./edge/pipeline.ts";
+import { type ParseCall, Pipeline } from "./edge/pipeline.ts";
 import type { TermsOf } from "./edge/terms.ts";
 import { FreeHandler } from "./free/free-handler.ts";
 import { RelayCalls } from "./free/relay-calls.ts";
@@ -23,7 +23,7 @@ import {
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import type { MetricsRegistry } from "./metrics/prometheus.ts";
-import { createReadiness, type Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
+import { Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import type { Handlers } from "./router.ts";
 import type { GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
@@ -154,12 +154,12 @@ export class Generation {
       { maxConcurrentRequests: () => opts.maxConcurrentRequests },
       { ...shared, tracker: this.tracker },
     );
-    this.readiness = createReadiness(
+    this.readiness = new Readiness(
       { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
       { services, payment, relay, subscriptions, checks: shared.checks, clock },
     );
     const optionsOf = typeof options === "function" ? options : () => options;
-    const pipeline = createPipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
+    const pipeline = new Pipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
     const paid = new PaidHandler(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
     const { relayDomain, requestTimeoutMs, freeTimeoutMs: timeoutMs, maxBatchItems } = opts;
     const free = new FreeHandler(

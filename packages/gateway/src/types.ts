@@ -9,7 +9,6 @@ import type { MetricsRegistry } from "./metrics/prometheus.ts";
 import type { ReadinessCheck } from "./monitoring/readiness.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
 
-/** Options of `createGateway`. */
 export interface GatewayOptions {
   /** Address that the gateway listens on. */
   readonly host: string;
@@ -43,7 +42,7 @@ export interface GatewayOptions {
   readonly maxConnections: number;
   /** Open connections of one client, by IPv4 address or IPv6 /64; more are closed at once. Trusted proxies have no such bound. */
   readonly maxConnectionsPerClient: number;
-  /** Most requests with work in progress at each door; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
+  /** Most running requests of each route group (paid, free, discovery); more are 503 OVERLOADED. The answer to an unpaid request is not work. */
   readonly maxConcurrentRequests: number;
   /** Most free calls of one client that are under way at once, over HTTP and WebSockets; more are 429 RATE_LIMITED. */
   readonly maxConcurrentPerClient: number;
@@ -87,7 +86,6 @@ export interface GatewayParts {
   readonly limits?: RateLimits;
 }
 
-/** What `createGateway` works with. */
 export interface GatewayModules extends GatewayParts {
   readonly payment: PaymentStage;
   /** Where spans of requests go. Undefined: nothing is traced. */
@@ -110,7 +108,7 @@ export interface Gateway extends AsyncDisposable {
    * @throws AppError PORT_IN_USE
    */
   listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }>;
-  /** Tells the metrics what is counted only when somebody reads them. */
+  /** Sets the metrics that are set only when they are read. */
   flush(): Promise<void>;
   /**
    * Serves every request from now on by other options and parts; requests that are here already go on with the old

@@ -148,7 +148,7 @@ export class RelayMemory implements GossipSource {
         if (operators?.has(operator) === true) continue;
         memory.qualities.delete(key);
         const labels = { service: id, operator, rpc_type: rpcType };
-        for (const gauge of [BREAKER_OPEN, HEALTHY]) this.#modules.metrics.forget?.(gauge, labels);
+        for (const gauge of [BREAKER_OPEN, HEALTHY]) this.#modules.metrics.remove?.(gauge, labels);
       }
       for (const operator of memory.drained) if (operators?.has(operator) !== true) memory.drained.delete(operator);
       if (operators !== undefined) continue;

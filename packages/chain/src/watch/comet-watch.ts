@@ -117,7 +117,7 @@ export class CometWatch implements AsyncDisposable {
     this.#metrics.set(chainMempoolTxs, facts.mempoolTxs);
     this.#metrics.set(chainMempoolBytes, facts.mempoolBytes);
     this.#metrics.set(chainCatchingUp, facts.isCatchingUp ? 1 : 0);
-    if (facts.validators === undefined) this.#metrics.forget?.(chainValidators, {});
+    if (facts.validators === undefined) this.#metrics.remove?.(chainValidators, {});
     else this.#metrics.set(chainValidators, facts.validators);
   }
 
@@ -125,6 +125,6 @@ export class CometWatch implements AsyncDisposable {
   #showNone(): void {
     this.#facts = undefined;
     this.#metrics.set(chainEngineUp, 0);
-    for (const spec of GONE_WITH_IT) this.#metrics.forget?.(spec, {});
+    for (const spec of GONE_WITH_IT) this.#metrics.remove?.(spec, {});
   }
 }

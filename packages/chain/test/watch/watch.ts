@@ -24,7 +24,7 @@ export class KeptMetrics implements Metrics {
     this.observed.set(key, [...(this.observed.get(key) ?? []), value]);
   }
 
-  forget(spec: MetricSpec, labels: Labels): void {
+  remove(spec: MetricSpec, labels: Labels): void {
     this.values.delete(sample(spec, labels));
   }
 

@@ -23,7 +23,6 @@ import { createTokenCheck } from "./auth.ts";
 import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";
 import type { AdminTarget } from "./types.ts";
 
-/** Options of {@link serveAdmin}. */
 export interface AdminOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
@@ -32,7 +31,6 @@ export interface AdminOptions extends HostCheckOptions {
   readonly version: string;
 }
 
-/** What {@link serveAdmin} works with. */
 export interface AdminModules {
   readonly target: AdminTarget;
   readonly clock: Clock;
@@ -55,8 +53,7 @@ const WARN_EVERY_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
- * Serves the admin API: JSON, on a port of its own, to whoever bears the token. Pages of other origins get no leave to
- * read it.
+ * Serves the admin API: JSON, on a port of its own, to every client with the token. Pages of other origins may not read it.
  * @throws AppError PORT_IN_USE
  */
 export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Promise<AdminService> {
@@ -91,7 +88,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
     write(res, errorRow(code).http, body, requestId, [...headers, ...(req.complete ? [] : ["Connection", "close"])]);
   };
 
-  const refuseStranger = (req: IncomingMessage, res: ServerResponse, requestId: RequestId): void => {
+  const refuseUnauthorized = (req: IncomingMessage, res: ServerResponse, requestId: RequestId): void => {
     wrongTokens++;
     if (clock.monotonicMs() - warnedMs >= WARN_EVERY_MS) {
       warnedMs = clock.monotonicMs();
@@ -104,7 +101,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
   const serve = async (req: IncomingMessage, res: ServerResponse, requestId: RequestId): Promise<void> => {
     const foreign = hosts.fault(req.headers);
     if (foreign !== undefined) return fail(req, res, requestId, foreign);
-    if (!isOperator(req.headers.authorization)) return refuseStranger(req, res, requestId);
+    if (!isOperator(req.headers.authorization)) return refuseUnauthorized(req, res, requestId);
     const { path, query } = parseTarget(req.url ?? "") ?? { path: "", query: "" };
     const found = routesAt(routes, path);
     const route = found.find(({ verb }) => verb === req.method);

@@ -1,4 +1,4 @@
-/** What the index page tells. */
+/** What the index page says of this gateway. */
 export interface IndexFacts {
   /** How many services are sold. */
   readonly sold: number;

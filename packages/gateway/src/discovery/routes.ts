@@ -6,7 +6,7 @@ import { createDocument, type Document, documentAnswer } from "./documents.ts";
 import { INDEX_POLICY, indexDocument, indexPage, wantsHtml } from "./index-page.ts";
 import { type Read, type ResourcePage, type ResourceSearch, readPage, readSearch } from "./query.ts";
 
-/** Tells which services answer now. */
+/** True for a service that can answer now. */
 type Serves = (id: ServiceId) => boolean;
 /** Declared operations of a service that no supplier has now. */
 type MissingMethods = (id: ServiceId) => ReadonlySet<string>;
@@ -27,7 +27,6 @@ export interface Documents {
   productIcon(): string;
 }
 
-/** What {@link discoveryRoutes} works with. */
 export interface DiscoveryModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly documents: Documents;

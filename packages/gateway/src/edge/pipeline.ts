@@ -1,5 +1,15 @@
-import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
-import { errorRow, faultFields, isAppError, noSpan, type Span } from "@turnpike/base";
+import {
+  type Clock,
+  type ErrorCode,
+  errorRow,
+  faultFields,
+  isAppError,
+  type Log,
+  type Metrics,
+  type NetworkId,
+  noSpan,
+  type RequestId,
+} from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type {
   Admission,
@@ -14,9 +24,10 @@ import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, typ
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import type { BodyResult, ByteBudget } from "../http/body.ts";
 import type { RequestContext } from "../http/request.ts";
-import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "../metrics/gateway-metrics.ts";
+import { soldBytes } from "../metrics/gateway-metrics.ts";
 import { sealEnvelope } from "./envelope.ts";
 import { hashRequest } from "./request-hash.ts";
+import { StageTimer } from "./stage-timer.ts";
 
 /** One item of a 422's `detail`. */
 export interface ValidationIssue {
@@ -91,7 +102,7 @@ export type Sale =
   | { readonly kind: "unread"; readonly code: ErrorCode }
   | { readonly kind: "gone" };
 
-/** What {@link createPipeline} works with. */
+/** Of the relay and the payment stage that a pipeline joins, and of the configuration that it serves. */
 export interface PipelineModules {
   readonly payment: PaymentStage;
   readonly relay: Relay;
@@ -103,19 +114,8 @@ export interface PipelineModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Fires when the gateway gives up what is still in flight at its end. */
+  /** Aborts when the gateway gives up what is still in flight at its end. */
   readonly stopping: AbortSignal;
-}
-
-/** What is done with a payment. Neither rejects for what a client, a supplier or a chain does. */
-export interface Pipeline {
-  /** Sells one call. */
-  sell(purchase: Purchase): Promise<Sale>;
-  /**
-   * The outcome of a payment that was claimed for this very request when it was sold, or of another one of its payer with its
-   * payment identifier; without one `otherwise`, also where the payment is none. Begins no sale.
-   */
-  findEarlier(presented: Presentation, otherwise: Sale): Promise<Sale>;
 }
 
 type Refused = Extract<Admission, { readonly kind: "refused" }>;
@@ -130,47 +130,132 @@ interface Received {
 /**
  * The order of a paid request: decode → read → parse → admit → relay → settle. This is the only file that knows it:
  * no stage knows another. From `admit` on the claim is ours, and ends in exactly one `settle` or `release`. What is not sold
- * any more goes: decode → read → earlier.
+ * any more goes: decode → read → earlier. No method rejects for what a client, a supplier or a chain does.
  */
-export function createPipeline(modules: PipelineModules): Pipeline {
-  const { payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping } = modules;
+export class Pipeline {
+  readonly #modules: PipelineModules;
+  readonly #stages: StageTimer;
 
-  const inStage = new Map<string, number>();
-  const enter = (stage: string, by: 1 | -1): void => {
-    const count = (inStage.get(stage) ?? 0) + by;
-    inStage.set(stage, count);
-    metrics.set(stageInFlight, count, { stage });
-  };
-  const timed = async <T>(
-    stage: string,
-    parent: Span | undefined,
-    work: () => T | Promise<T>,
-    outcome: (result: T) => string,
-  ): Promise<T> => {
-    const start = clock.monotonicMs();
-    const span = parent?.child(stage, "internal") ?? noSpan;
-    let label = "INTERNAL";
-    enter(stage, 1);
-    try {
-      const result = await work();
-      label = outcome(result);
-      return result;
-    } catch (error) {
-      if (isAppError(error)) label = error.code;
-      throw error;
-    } finally {
-      enter(stage, -1);
-      if (span !== noSpan) {
-        span.set({ "turnpike.outcome": label });
-        if (label === "INTERNAL") span.fail(label);
-        span.end();
-      }
-      metrics.count(stageTotal, { stage, outcome: label });
-      metrics.observe(stageSeconds, (clock.monotonicMs() - start) / 1_000, { stage });
+  constructor(modules: PipelineModules) {
+    this.#modules = modules;
+    this.#stages = new StageTimer(modules);
+  }
+
+  /** Sells one call. */
+  async sell(purchase: Purchase): Promise<Sale> {
+    const { service, verb, appendedPath, query, requestId, context } = purchase;
+    const { span } = context;
+    const received = await this.#receive(purchase);
+    if ("kind" in received) return received;
+    const { payment: presented, body, requestHash } = received;
+
+    const input = { verb, appendedPath, query, body };
+    const parsed = await this.#stages.run("parse", span, () => this.#modules.parse(service, input), resultOf);
+    if (!parsed.ok) {
+      const { code, message, detail } = parsed;
+      if (code === "VALIDATION_FAILED" && detail !== undefined) return { kind: "invalid", detail };
+      const refused = { kind: "refused", code, message } as const;
+      // The method may have been sold when it was paid for.
+      return code === "METHOD_NOT_ALLOWED" ? this.#earlier(purchase, received, refused) : refused;
     }
-  };
+    context.operation = parsed.call.operation;
+    const traced = span === noSpan ? {} : { span };
+    const client = presented.authorization.from.toLowerCase();
+    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
 
-  const send = async (paid: PaidRequest): Promise<RelayOutcome> => {
+    if (purchase.gone()) return { kind: "gone" };
+    const admission = await this.#admit(service, request, presented);
+    if (admission.kind !== "paid") return saleOf(admission);
+
+    const { paid } = admission;
+    const result = await this.#stages.run<RelayOutcome>("relay", span, () => this.#send(paid), resultOf);
+    if (!result.ok) return this.#release(paid, result);
+    return this.#settle(paid, result, presented);
+  }
+
+  /**
+   * The outcome of a payment that was claimed for this very request when it was sold, or of another one of its payer with its
+   * payment identifier; without one `otherwise`, also where the payment is none. Begins no sale.
+   */
+  async findEarlier(presented: Presentation, otherwise: Sale): Promise<Sale> {
+    const received = await this.#receive(presented);
+    if (!("kind" in received)) return this.#earlier(presented, received, otherwise);
+    // What is no payment was never claimed.
+    return received.kind === "refused" ? otherwise : received;
+  }
+
+  /** Decodes the payment and reads the body. */
+  async #receive(presented: Presentation): Promise<Received | Sale> {
+    const { route, verb, appendedPath, query, context } = presented;
+    const decoded = await this.#stages.run(
+      "decode",
+      context.span,
+      () => this.#modules.payment.decode(presented.paymentHeader),
+      resultOf,
+    );
+    if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
+    const body = await this.#stages.run(
+      "read",
+      context.span,
+      () => presented.readBody(),
+      (read) => (read.ok ? "ok" : read.reason),
+    );
+    if (!body.ok) return body.reason === "gone" ? { kind: "gone" } : { kind: "unread", code: body.reason };
+    const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
+    return { payment: decoded.payment, body: body.bytes, requestHash };
+  }
+
+  async #earlier(presented: Presentation, received: Received, otherwise: Sale): Promise<Sale> {
+    if (presented.gone()) return { kind: "gone" };
+    const { payment, stopping } = this.#modules;
+    const found = await this.#unlessUnavailable(presented.requestId, () =>
+      this.#stages.run<EarlierAdmission | undefined>(
+        "earlier",
+        presented.context.span,
+        () => payment.earlierOutcome(received.requestHash, received.payment, stopping),
+        (known) => (known?.kind === "refused" ? known.code : (known?.kind ?? "none")),
+      ),
+    );
+    return found === undefined ? otherwise : saleOf(found);
+  }
+
+  /** Verifies the payment and claims it, before the call is served. */
+  async #admit(service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> {
+    const { payment, relay, optionsOf, stopping } = this.#modules;
+    const offer: Offer = {
+      options: optionsOf(service),
+      refusal() {
+        const { rpcType, operation } = request.call;
+        if (!relay.hasSupplier(service.id, rpcType)) return { ok: false, code: "SERVICE_UNAVAILABLE" };
+        if (!relay.missingMethods(service.id).has(operation)) return undefined;
+        return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
+      },
+    };
+    return this.#unlessUnavailable(request.requestId, () =>
+      this.#stages.run(
+        "admit",
+        request.span,
+        () => payment.admit(request, presented, offer, stopping),
+        (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
+      ),
+    );
+  }
+
+  /** Asks the payment stage; faults that are about us become refusals of their code. */
+  async #unlessUnavailable<A>(requestId: RequestId, ask: () => Promise<A>): Promise<A | Refused> {
+    const { stopping, log } = this.#modules;
+    try {
+      return await ask();
+    } catch (error) {
+      if (stopping.aborted) return { kind: "refused", ok: false, code: "SHUTTING_DOWN" };
+      if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
+      log.warn({ code: error.code, requestId }, "a payment could not be looked at");
+      return { kind: "refused", ok: false, code: error.code };
+    }
+  }
+
+  async #send(paid: PaidRequest): Promise<RelayOutcome> {
+    const { relay, clock, log, stopping } = this.#modules;
     const leftMs = Math.max(1, Math.ceil(paid.deadlineMs - clock.monotonicMs()));
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(), leftMs);
@@ -182,88 +267,19 @@ export function createPipeline(modules: PipelineModules): Pipeline {
     } finally {
       clearTimeout(timer);
     }
-  };
+  }
 
-  const admit = async (service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> => {
-    const offer: Offer = {
-      options: optionsOf(service),
-      refusal() {
-        const { rpcType, operation } = request.call;
-        if (!relay.hasSupplier(service.id, rpcType)) return { ok: false, code: "SERVICE_UNAVAILABLE" };
-        if (!relay.missingMethods(service.id).has(operation)) return undefined;
-        return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
-      },
-    };
-    return unlessUnavailable(request.requestId, () =>
-      timed(
-        "admit",
-        request.span,
-        () => payment.admit(request, presented, offer, stopping),
-        (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
-      ),
-    );
-  };
-
-  /** What the payment stage says; faults that are about us are refusals of that code. */
-  const unlessUnavailable = async <A>(requestId: RequestId, ask: () => Promise<A>): Promise<A | Refused> => {
-    try {
-      return await ask();
-    } catch (error) {
-      if (stopping.aborted) return { kind: "refused", ok: false, code: "SHUTTING_DOWN" };
-      if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
-      log.warn({ code: error.code, requestId }, "a payment could not be looked at");
-      return { kind: "refused", ok: false, code: error.code };
-    }
-  };
-
-  const receive = async (presented: Presentation): Promise<Received | Sale> => {
-    const { route, verb, appendedPath, query, context } = presented;
-    const decoded = await timed("decode", context.span, () => payment.decode(presented.paymentHeader), resultOf);
-    if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
-    const body = await timed(
-      "read",
-      context.span,
-      () => presented.readBody(),
-      (read) => (read.ok ? "ok" : read.reason),
-    );
-    if (!body.ok) return body.reason === "gone" ? { kind: "gone" } : { kind: "unread", code: body.reason };
-    const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
-    return { payment: decoded.payment, body: body.bytes, requestHash };
-  };
-
-  const earlier = async (presented: Presentation, received: Received, otherwise: Sale): Promise<Sale> => {
-    if (presented.gone()) return { kind: "gone" };
-    const found = await unlessUnavailable(presented.requestId, () =>
-      timed<EarlierAdmission | undefined>(
-        "earlier",
-        presented.context.span,
-        () => payment.earlierOutcome(received.requestHash, received.payment, stopping),
-        (known) => (known?.kind === "refused" ? known.code : (known?.kind ?? "none")),
-      ),
-    );
-    return found === undefined ? otherwise : saleOf(found);
-  };
-
-  /** The answer as it is sold; undefined when a fault made none. */
-  const sealed = ({ request }: PaidRequest, relayed: Relayed): Uint8Array | undefined => {
-    try {
-      return sealEnvelope(request.serviceId, relayed.schemaCheck, relayed.body);
-    } catch (error) {
-      log.error({ ...faultFields(error), requestId: request.requestId }, "an answer failed by a fault");
-      return undefined;
-    }
-  };
-
-  const settle = async (paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> => {
+  async #settle(paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> {
+    const { payment, answers, log, metrics } = this.#modules;
     // The body and its envelope are held until the settlement has ended.
     const heldBytes = relayed.body.length * 2;
-    if (!answers.acquire(heldBytes)) return release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
+    if (!answers.acquire(heldBytes)) return this.#release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
     try {
-      const body = sealed(paid, relayed);
+      const body = this.#sealed(paid, relayed);
       // Nothing was sent yet: the claim must not stay behind.
-      if (body === undefined) return await release(paid, { ok: false, code: "INTERNAL", attempts: 1 });
+      if (body === undefined) return await this.#release(paid, { ok: false, code: "INTERNAL", attempts: 1 });
       metrics.observe(soldBytes, body.length);
-      const outcome = await timed(
+      const outcome = await this.#stages.run(
         "settle",
         paid.request.span,
         () => payment.settle(paid, relayed, { contentType: "application/json", body }),
@@ -275,19 +291,31 @@ export function createPipeline(modules: PipelineModules): Pipeline {
       else log.warn(fields, "a paid call has ended without a settlement");
       return { kind: "outcome", outcome, isOwn: true };
     } catch (error) {
-      // Nobody knows what was sent. The one safe advice is the same signature again, so never a 402.
+      // It is not known what was sent. The one safe advice is the same signature again, so never a 402.
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
       return { kind: "outcome", outcome: unknownOutcome(paid, presented), isOwn: true };
     } finally {
       answers.release(heldBytes);
     }
-  };
+  }
 
-  const release = async (paid: PaidRequest, result: RelayFailure): Promise<Sale> => {
+  /** The answer as it is sold; undefined when a fault made none. */
+  #sealed({ request }: PaidRequest, relayed: Relayed): Uint8Array | undefined {
+    try {
+      return sealEnvelope(request.serviceId, relayed.schemaCheck, relayed.body);
+    } catch (error) {
+      this.#modules.log.error({ ...faultFields(error), requestId: request.requestId }, "an answer failed by a fault");
+      return undefined;
+    }
+  }
+
+  /** Gives a claimed payment back uncharged. */
+  async #release(paid: PaidRequest, result: RelayFailure): Promise<Sale> {
+    const { payment, log } = this.#modules;
     const { requestId, serviceId } = paid.request;
     log.warn({ requestId, serviceId, code: result.code, attempts: result.attempts }, "a paid call had no answer");
     try {
-      const outcome = await timed(
+      const outcome = await this.#stages.run(
         "release",
         paid.request.span,
         () => payment.release(paid, result.code),
@@ -298,48 +326,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
       log.error({ ...faultFields(error), requestId }, "a release failed by a fault");
       return { kind: "refused", code: "SERVICE_UNAVAILABLE" };
     }
-  };
-
-  const sell = async (purchase: Purchase): Promise<Sale> => {
-    const { service, verb, appendedPath, query, requestId, context } = purchase;
-    const { span } = context;
-
-    const received = await receive(purchase);
-    if ("kind" in received) return received;
-    const { payment: presented, body, requestHash } = received;
-    const parsed = await timed("parse", span, () => parse(service, { verb, appendedPath, query, body }), resultOf);
-    if (!parsed.ok) {
-      const { code, message } = parsed;
-      if (code === "VALIDATION_FAILED" && parsed.detail !== undefined)
-        return { kind: "invalid", detail: parsed.detail };
-      const refused = { kind: "refused", code, message } as const;
-      // The method may have been sold when it was paid for.
-      return code === "METHOD_NOT_ALLOWED" ? earlier(purchase, received, refused) : refused;
-    }
-    context.operation = parsed.call.operation;
-    const traced = span === noSpan ? {} : { span };
-    const client = presented.authorization.from.toLowerCase();
-    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
-
-    if (purchase.gone()) return { kind: "gone" };
-    const admission = await admit(service, request, presented);
-    if (admission.kind !== "paid") return saleOf(admission);
-
-    const { paid } = admission;
-    const result = await timed<RelayOutcome>("relay", span, () => send(paid), resultOf);
-    if (!result.ok) return release(paid, result);
-    return settle(paid, result, presented);
-  };
-
-  return {
-    sell,
-    async findEarlier(presented, otherwise) {
-      const received = await receive(presented);
-      if (!("kind" in received)) return earlier(presented, received, otherwise);
-      // What is no payment was never claimed.
-      return received.kind === "refused" ? otherwise : received;
-    },
-  };
+  }
 }
 
 function saleOf(admission: EarlierAdmission): Sale {
@@ -348,7 +335,7 @@ function saleOf(admission: EarlierAdmission): Sale {
   return { kind: "refused", code, message, retryAfterSeconds };
 }
 
-/** How a payment stands when even that could not be asked: open, with all that its payer needs to come back. */
+/** The outcome when a settlement failed by a fault: open, with all that its payer needs to come back. */
 function unknownOutcome(paid: PaidRequest, { accepted, authorization }: PresentedPayment): Outcome {
   const { settlementId } = paid;
   const receipt = {

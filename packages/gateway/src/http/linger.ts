@@ -6,8 +6,8 @@ const CHECK_MS = 50;
 
 /**
  * Ends a connection whose client may still be sending. To destroy it at once would be a reset, which may take the
- * answer with it. So it is half-closed, `last` being the last bytes, and what still comes is thrown away by whoever
- * reads it, within bounds of time and bytes (RFC 9112 §9.6).
+ * answer with it. So it is half-closed, `last` being the last bytes, and what still comes is thrown away by the
+ * connection's reader, within bounds of time and bytes (RFC 9112 §9.6).
  */
 export function linger(socket: Socket, last?: string): void {
   if (socket.destroyed) return;

@@ -5,7 +5,6 @@ import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/
 import { PlainRequest, PlainResponse, type ReadField, type ResponseSink } from "./request.ts";
 import { admitConnection } from "./server.ts";
 
-/** Options of {@link createPlainListener}. */
 export interface PlainListenerOptions {
   /** Most header lines of a request. */
   readonly maxHeaders: () => number;
@@ -13,7 +12,6 @@ export interface PlainListenerOptions {
   readonly maxHeaderBytes: number;
 }
 
-/** What {@link createPlainListener} works with. */
 export interface PlainListenerModules {
   /** Gets every request that is not plain. */
   readonly server: Server;
@@ -25,12 +23,12 @@ export interface PlainListenerModules {
 
 /** Fields with which a request is not plain. */
 type Excluded = "content-encoding" | "expect" | "transfer-encoding";
-/** Fields that doors read of other verbs than POST. */
+/** Fields that handlers read of other verbs than POST. */
 type OfOtherVerbs = "access-control-request-headers" | "if-none-match";
-/** Fields that doors read of a plain request, beside its host and length. */
+/** Fields that handlers read of a plain request, beside its host and length. */
 type PlainField = Exclude<ReadField, Excluded | OfOtherVerbs | "host" | "content-length">;
 
-// All of them: a door that comes to read another one of a POST has to be told of it here.
+// All of them: a field that a handler comes to read of a POST must be added here.
 const ALL: Readonly<Record<PlainField, true>> = {
   accept: true,
   "payment-signature": true,
@@ -43,7 +41,7 @@ const ALL: Readonly<Record<PlainField, true>> = {
 };
 const FIELDS = Object.keys(ALL) as readonly PlainField[];
 
-/** Listens in the place of a server of `node:http`, and brings plain requests to the doors by a shorter way. */
+/** Listens in the place of a server of `node:http`, and brings plain requests to the handlers by a shorter way. */
 export function createPlainListener(
   { maxHeaders, maxHeaderBytes }: PlainListenerOptions,
   { server, handle, isReady, clock }: PlainListenerModules,

@@ -44,7 +44,7 @@ export async function streamBody(res: ResponseSink, stream: AsyncIterable<Uint8A
   return { bytes, broken: undefined };
 }
 
-/** Leaves a body that nobody wants any more, so that its supplier is let go. */
+/** Discards a body that is not needed any more, so that its supplier is released. */
 export function leaveBody(stream: AsyncIterable<Uint8Array>): void {
   // Its iterator is a generator, which does nothing when it is ended before it was begun.
   if (stream instanceof Readable) stream.destroy();

@@ -61,7 +61,7 @@ suite("a gauge beyond the bound", () => {
     }
     assert.equal(cells.all().length, 2 * MOST);
     assert.ok(!labelsOf(cells).some((one) => one.startsWith("other")));
-    cells.forget({ service: `s${MOST}`, kind: "a" });
+    cells.remove({ service: `s${MOST}`, kind: "a" });
     assert.equal(cells.all().length, 2 * MOST);
   });
 
@@ -71,10 +71,10 @@ suite("a gauge beyond the bound", () => {
       cells.at({ service, kind: "a" }).value = 1;
     };
     for (const service of ["our-eth", ...numbered(MOST)]) set(service);
-    cells.forget({ service: "our-eth", kind: "a" });
+    cells.remove({ service: "our-eth", kind: "a" });
     set("late");
     assert.ok(!labelsOf(cells).includes("late a"), "a named one makes no room");
-    for (const service of ["s0", "s0", "s1"]) cells.forget({ service, kind: "a" });
+    for (const service of ["s0", "s0", "s1"]) cells.remove({ service, kind: "a" });
     for (const service of ["late", "later", "latest"]) set(service);
     assert.equal(cells.all().length, MOST);
     assert.ok(labelsOf(cells).includes("late a") && labelsOf(cells).includes("later a"));

@@ -81,7 +81,7 @@ export class Cells {
   /**
    * The cell of a sample. A label that the spec does not name is left out, and one that the sample lacks is empty. Beyond
    * {@link MAX_VALUES} all further values that are not named are `other`, but for gauges: what was set last of several
-   * services would be that of none, so they have no cell until another one is forgotten.
+   * services would be that of none, so they have no cell until another one is removed.
    */
   at(labels: Labels | undefined): Cell {
     let place = this.#root;
@@ -101,7 +101,7 @@ export class Cells {
   }
 
   /** Takes a cell away, and its place with it. */
-  forget(labels: Labels): void {
+  remove(labels: Labels): void {
     let place: Branch | undefined = this.#root;
     for (const name of this.#names) place = place?.next.get(labels[name] ?? "");
     const at = place?.cell === undefined ? -1 : this.#all.indexOf(place.cell);

@@ -51,8 +51,8 @@ test("a gauge of what is not there any more is not written", async () => {
   const spec: MetricSpec = { kind: "gauge", name: "d", help: "D.", labels: ["x"] };
   metrics.set(spec, 1, { x: "1" });
   metrics.set(spec, 2, { x: "2" });
-  metrics.forget?.(spec, { x: "1" });
-  metrics.forget?.(spec, { x: "3" });
+  metrics.remove?.(spec, { x: "1" });
+  metrics.remove?.(spec, { x: "3" });
   assert.match(await metrics.render(), /^d\{x="2"\} 2$/m);
   assert.doesNotMatch(await metrics.render(), /x="1"/);
   metrics.set(spec, 3, { x: "1" });
@@ -65,7 +65,7 @@ test("a label has a bounded number of values: what is beyond them is one", async
   for (let at = 0; at < 10_000; at++) {
     metrics.count(COUNT, { x: `s${at}`, y: "ok" });
     metrics.set(spec, 1, { service: `s${at}`, result: "ok" });
-    metrics.forget?.(spec, { service: `s${at}`, result: "ok" });
+    metrics.remove?.(spec, { service: `s${at}`, result: "ok" });
   }
   metrics.count(COUNT, { x: "s0", y: "ok" });
   metrics.set(spec, 7, { service: "late", result: "ok" });

@@ -18,11 +18,10 @@ const MISNAMED_GAUGES = [
   "nodejs_active_resources_total",
 ];
 
-/** Options of {@link createPrometheusMetrics}. */
 export interface PrometheusOptions {
   /** Adds metrics of the process: CPU, memory, garbage collection, event-loop delay. */
   readonly processMetrics: boolean;
-  /** Label values that never become `other`, whatever strangers add: read when a value first comes. None by default. */
+  /** Label values that never become `other`, whatever others come from a chain: read when a value first comes. None by default. */
   readonly isNamed?: IsNamed;
 }
 
@@ -68,8 +67,8 @@ export function createPrometheusMetrics(
     observe(spec, value, labels) {
       find(spec, "histogram").observe(value, labels);
     },
-    forget(spec, labels) {
-      find(spec, "gauge").forget(labels);
+    remove(spec, labels) {
+      find(spec, "gauge").remove(labels);
     },
     async dump() {
       const process = (await registry.getMetricsAsJSON()).filter(({ name }) => !byName.has(name));

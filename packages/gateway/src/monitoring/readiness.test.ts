@@ -4,7 +4,7 @@ import type { ServiceId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { service, standInPayment, standInRelay } from "../../test/stand-ins.ts";
 import { noSubscriptions } from "../websocket/no-subscriptions.ts";
-import { createReadiness } from "./readiness.ts";
+import { Readiness } from "./readiness.ts";
 
 const eth = service("eth");
 const stranger = service("my-api", { families: [], paid: false, isUnlisted: true });
@@ -13,7 +13,7 @@ function readiness(lacking: Readonly<Record<string, readonly string[]>>) {
   const relay = standInRelay([]);
   for (const [id, missing] of Object.entries(lacking)) relay.lacking.set(id, [...missing]);
   const services = new Map([eth, stranger].map((one) => [one.id, one]));
-  return createReadiness(
+  return new Readiness(
     { checkTimeoutMs: 60_000, keepMs: 0 },
     { services, payment: standInPayment(), relay, subscriptions: noSubscriptions, checks: [], clock: virtualClock() },
   );

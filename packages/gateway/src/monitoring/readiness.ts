@@ -10,7 +10,6 @@ export interface ReadinessCheck {
   ready(): Promise<boolean>;
 }
 
-/** Options of {@link createReadiness}. */
 export interface ReadinessOptions {
   /** How long a check may take before it counts as not ready. */
   readonly checkTimeoutMs: number;
@@ -18,7 +17,6 @@ export interface ReadinessOptions {
   readonly keepMs: number;
 }
 
-/** What {@link createReadiness} works with. */
 export interface ReadinessModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly payment: PaymentStage;
@@ -28,64 +26,74 @@ export interface ReadinessModules {
   readonly clock: Clock;
 }
 
-/** Who can answer now. */
-export interface Readiness {
+/** Who can answer now: the gateway, and each of its services. */
+export class Readiness {
+  readonly #opts: ReadinessOptions;
+  readonly #modules: ReadinessModules;
+  #kept: { readonly untilMs: number; readonly missing: Promise<readonly string[]> } | undefined;
+
+  constructor(opts: ReadinessOptions, modules: ReadinessModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+  }
+
   /** What the gateway lacks; empty when it can take a payment and at least one service can answer. */
-  gateway(): Promise<readonly string[]>;
+  async gateway(): Promise<readonly string[]> {
+    const missing = [...(await this.#missingForPayment())];
+    if (!this.#counted().some((id) => this.answers(id))) missing.push("service");
+    return [...new Set(missing)];
+  }
+
   /** What one service lacks; undefined when there is no such service. */
-  service(id: string): Promise<readonly string[] | undefined>;
+  async service(id: string): Promise<readonly string[] | undefined> {
+    const { services, relay } = this.#modules;
+    const service = services.get(id as ServiceId);
+    if (service === undefined) return undefined;
+    if (this.#hasOnlySockets(service.id)) return [];
+    const missing = relay.missing(service.id) ?? ["supplier"];
+    return service.paid ? [...new Set([...missing, ...(await this.#missingForPayment())])] : missing;
+  }
+
   /** True when a service has a healthy supplier over HTTP, so that its calls can be sold. */
-  serves(id: ServiceId): boolean;
+  serves(id: ServiceId): boolean {
+    return this.#modules.relay.missing(id)?.length === 0;
+  }
+
   /** True when a service serves, or has nothing but WebSockets, which the free relay speaks. */
-  answers(id: ServiceId): boolean;
-}
+  answers(id: ServiceId): boolean {
+    return this.serves(id) || this.#hasOnlySockets(id);
+  }
 
-/** Readiness of the gateway and of its services. */
-export function createReadiness(opts: ReadinessOptions, modules: ReadinessModules): Readiness {
-  const { services, payment, relay, subscriptions, checks, clock } = modules;
-  let kept: { readonly untilMs: number; readonly missing: Promise<readonly string[]> } | undefined;
+  async #missingForPayment(): Promise<readonly string[]> {
+    return [...(await this.#failedChecks()), ...this.#modules.payment.missing()];
+  }
 
-  const failedChecks = (): Promise<readonly string[]> => {
+  #failedChecks(): Promise<readonly string[]> {
+    const { checks, clock } = this.#modules;
+    const { checkTimeoutMs, keepMs } = this.#opts;
     const now = clock.monotonicMs();
-    if (kept === undefined || kept.untilMs <= now) {
-      const missing = Promise.all(checks.map((check) => passes(check, opts.checkTimeoutMs))).then((passed) =>
+    if (this.#kept === undefined || this.#kept.untilMs <= now) {
+      const missing = Promise.all(checks.map((check) => passes(check, checkTimeoutMs))).then((passed) =>
         checks.filter((_, at) => passed[at] !== true).map((check) => check.name),
       );
-      kept = { untilMs: now + opts.keepMs, missing };
+      this.#kept = { untilMs: now + keepMs, missing };
     }
-    return kept.missing;
-  };
-  const forPayment = async (): Promise<readonly string[]> => [...(await failedChecks()), ...payment.missing()];
-  const serves = (id: ServiceId): boolean => relay.missing(id)?.length === 0;
+    return this.#kept.missing;
+  }
 
-  /** A service that is configured with nothing but WebSockets; they are opened when somebody needs one. */
-  const hasOnlySockets = (id: ServiceId): boolean =>
-    services.get(id)?.free === true && relay.missing(id) === undefined && subscriptions.offers(id);
-  const answers = (id: ServiceId): boolean => serves(id) || hasOnlySockets(id);
+  /** A service that is configured with nothing but WebSockets; they are opened when a client needs one. */
+  #hasOnlySockets(id: ServiceId): boolean {
+    const { services, relay, subscriptions } = this.#modules;
+    return services.get(id)?.free === true && relay.missing(id) === undefined && subscriptions.offers(id);
+  }
 
-  /** A service that a stranger registered does not stand for those of the operator, unless there are no others. */
-  const counted = (): readonly ServiceId[] => {
+  /** A service that only the chain has does not count beside the operator's own, unless there are no others. */
+  #counted(): readonly ServiceId[] {
+    const { services, relay } = this.#modules;
     const ids = [...services.keys()];
     const own = ids.filter((id) => services.get(id)?.isUnlisted !== true);
-    return own.some((id) => relay.missing(id) !== undefined || hasOnlySockets(id)) ? own : ids;
-  };
-
-  return {
-    serves,
-    answers,
-    async gateway() {
-      const missing = [...(await forPayment())];
-      if (!counted().some(answers)) missing.push("service");
-      return [...new Set(missing)];
-    },
-    async service(id) {
-      const service = services.get(id as ServiceId);
-      if (service === undefined) return undefined;
-      if (hasOnlySockets(service.id)) return [];
-      const missing = relay.missing(service.id) ?? ["supplier"];
-      return service.paid ? [...new Set([...missing, ...(await forPayment())])] : missing;
-    },
-  };
+    return own.some((id) => relay.missing(id) !== undefined || this.#hasOnlySockets(id)) ? own : ids;
+  }
 }
 
 async function passes(check: ReadinessCheck, timeoutMs: number): Promise<boolean> {

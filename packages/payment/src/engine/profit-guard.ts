@@ -160,7 +160,7 @@ export function createProfitGuard(opts: ProfitGuardOptions, modules: ProfitGuard
         metrics.set(gasPerPaymentGauge, Number(cost.gas), { network, kind });
         const usd = rule === undefined ? undefined : costOf(cost, rule);
         if (usd !== undefined) metrics.set(costUsdGauge, approximateUsd(usd), { network, kind });
-        else metrics.forget?.(costUsdGauge, { network, kind });
+        else metrics.remove?.(costUsdGauge, { network, kind });
       }
     },
   };

@@ -119,7 +119,7 @@ async function sceneOf(
   const metrics: Metrics = {
     ...noMetrics,
     set: (spec, value, labels = {}) => void shown.set(`${spec.name} ${labels?.service}`, value),
-    forget: (spec, labels) => void shown.delete(`${spec.name} ${labels.service}`),
+    remove: (spec, labels) => void shown.delete(`${spec.name} ${labels.service}`),
   };
   const warnings: { readonly fields: unknown; readonly text: string }[] = [];
   const log: Log = { ...silentLog, warn: (fields, text) => void warnings.push({ fields, text }) };

@@ -275,7 +275,7 @@ export class SessionSource implements AsyncDisposable {
         this.#slots.delete(name);
         this.#put(slot, undefined);
         if (!this.hasApplication(slot.serviceId)) {
-          this.#modules.metrics.forget?.(SESSIONS, { service: slot.serviceId });
+          this.#modules.metrics.remove?.(SESSIONS, { service: slot.serviceId });
         }
       }
       for (const [name, { applicationAddress, serviceId }] of found) {
