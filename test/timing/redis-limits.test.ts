@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createClient } from "@redis/client";
 import { noMetrics, silentLog } from "@turnpike/base";
-import { createRedisStore } from "@turnpike/gateway";
+import { RedisStore } from "@turnpike/gateway";
 import { eventually } from "@turnpike/testkit";
 import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 
@@ -11,7 +11,7 @@ import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 test("limits through Redis: the window slides by the server's own time", { skip: withoutRedis() }, async () => {
   await using redis = await startRedis();
   const modules = { log: silentLog, metrics: noMetrics };
-  await using store = createRedisStore({ url: redis.url, keyPrefix: "t", timeoutMs: 60_000 }, modules);
+  await using store = new RedisStore({ url: redis.url, keyPrefix: "t", timeoutMs: 60_000 }, modules);
   await eventually("the store connects", () => store.isUp());
   const raw = await createClient({ url: redis.url }).connect();
   const serverMs = async (): Promise<number> => {

@@ -176,10 +176,7 @@ export class GatewayServer implements Gateway {
   /** A WebSocket outlives configurations that do not concern it, so it reads its limits and calls from the live one. */
   #openWebSockets({ parts, opts }: Generation): WebSocketHandler {
     const limits = (): RateLimits => this.#live?.parts.limits ?? noRateLimits;
-    const liveLimits: RateLimits = {
-      take: (request) => limits().take(request),
-      consumeEvents: (clientIp, events) => limits().consumeEvents(clientIp, events),
-    };
+    const { quotas } = this.#shared;
     return new WebSocketHandler(
       { relayDomain: opts.relayDomain, maxHeaders: opts.maxHeaders, limits: opts.webSockets },
       {
@@ -193,8 +190,8 @@ export class GatewayServer implements Gateway {
           generation.tracker.track(reply);
           return reply;
         },
-        consumeQuota: this.#shared.consumeQuota(liveLimits),
-        consumeEvents: this.#shared.consumeEvents(liveLimits),
+        consumeQuota: (request) => quotas.consume(limits(), request),
+        consumeEvents: (request) => quotas.consumeEvents(limits(), request),
         callTimeoutMs: () => this.#opts.freeTimeoutMs,
         counts: this.#socketCounts,
       },

@@ -14,14 +14,9 @@ import { createRequestIds } from "./http/request-id.ts";
 import { RequestObserver } from "./http/request-observer.ts";
 import { RequestRunner, type RunningCounts } from "./http/request-runner.ts";
 import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
-import {
-  type ConsumeEvents,
-  type ConsumeQuota,
-  createConsumeEvents,
-  createConsumeQuota,
-} from "./keys/consume-quota.ts";
+import { CallQuotas } from "./keys/call-quotas.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
-import { noRateLimits, type RateLimits } from "./limits/types.ts";
+import { noRateLimits } from "./limits/types.ts";
 import type { MetricsRegistry } from "./metrics/prometheus.ts";
 import { Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
@@ -68,10 +63,7 @@ export interface SharedModules {
   readonly isDraining: () => boolean;
   /** Free calls under way, by whose they are. */
   readonly inFlight: CallersInFlight;
-  /** Counts calls against a configuration's limits. */
-  readonly consumeQuota: (limits: RateLimits) => ConsumeQuota;
-  /** Counts events against a configuration's limits. */
-  readonly consumeEvents: (limits: RateLimits) => ConsumeEvents;
+  readonly quotas: CallQuotas;
   /** True when requests may carry keys of applications. */
   readonly takesKeys: boolean;
 }
@@ -118,8 +110,7 @@ export function createSharedModules(
     writeBuffer: new WriteBufferBudget(() => opts().maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
     running: { paid: 0, free: 0, discovery: 0, monitoring: 0 },
     inFlight: new CallersInFlight({ maxPerCaller: () => opts().maxConcurrentPerClient, metrics }),
-    consumeQuota: createConsumeQuota({ applications, clock, metrics, hashSeed }),
-    consumeEvents: createConsumeEvents(applications),
+    quotas: new CallQuotas({ hashSeed }, { applications, clock, metrics }),
     takesKeys: applications !== undefined,
   };
 }
@@ -143,7 +134,7 @@ export class Generation {
 
   constructor(opts: GatewayOptions, parts: GatewayParts, made: EdgeParts, shared: SharedModules) {
     const { payment, clock, log } = shared;
-    const { relay, subscriptions = noSubscriptions, options } = parts;
+    const { relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
     const { services } = parts.catalogue;
     const list = [...services.values()];
     const stopping = this.#stopping.signal;
@@ -170,7 +161,7 @@ export class Generation {
         relay,
         runner: this.runner,
         budget: shared.freeBudget,
-        consumeQuota: shared.consumeQuota(parts.limits ?? noRateLimits),
+        consumeQuota: (request) => shared.quotas.consume(limits, request),
         stopping,
       },
     );

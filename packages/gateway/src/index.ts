@@ -3,7 +3,7 @@ export type { AdminTarget, ReloadResult } from "./admin/types.ts";
 export { createGateway } from "./create-gateway.ts";
 export type { AccessLogOptions } from "./http/access-log.ts";
 export type { Applications, FoundApplication, KeyedApplication, QuotaStanding, QuotaVerdict } from "./keys/types.ts";
-export { createPortStore, type PortStore, type PortStoreOptions, withFallback } from "./limits/port-store.ts";
+export { PortStore, withFallback } from "./limits/port-store.ts";
 export {
   FreeRateLimits,
   type LimitRule,
@@ -11,7 +11,7 @@ export {
   type RateLimitsModules,
   type RateLimitsOptions,
 } from "./limits/rate-limits.ts";
-export { createRedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
+export { RedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
 export { SharedCounts } from "./limits/shared-counts.ts";
 export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/store.ts";
 export {
@@ -42,8 +42,8 @@ export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
 export type { ReadinessCheck } from "./monitoring/readiness.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";
-export { createRedisBus, type RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
-export { createWorkerBus, passOn } from "./sharing/worker-bus.ts";
+export { RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
+export { passOn, WorkerBus } from "./sharing/worker-bus.ts";
 export {
   type Gateway,
   type GatewayModules,

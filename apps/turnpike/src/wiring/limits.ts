@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { Config } from "@turnpike/config";
-import { createRedisStore, FreeRateLimits, type LimitStore, type RateLimits } from "@turnpike/gateway";
+import { FreeRateLimits, type LimitStore, type RateLimits, RedisStore } from "@turnpike/gateway";
 import type { PartModules } from "./modules.ts";
 
 /** The store in Redis; undefined without `redis.url`. The stack owns the connection. */
@@ -10,7 +10,7 @@ export function createLimitStore(
   stack: AsyncDisposableStack,
 ): LimitStore | undefined {
   const { url, keyPrefix, timeoutMs } = config.redis;
-  return url === undefined ? undefined : stack.use(createRedisStore({ url, keyPrefix, timeoutMs }, modules));
+  return url === undefined ? undefined : stack.use(new RedisStore({ url, keyPrefix, timeoutMs }, modules));
 }
 
 /** The limits of the free relay: in this process, or with a store shared. */

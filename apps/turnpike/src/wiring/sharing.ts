@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { type Bus, joinBuses, noBus } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
-  createPortStore,
-  createRedisBus,
-  createWorkerBus,
   type LimitStore,
   type Port,
+  PortStore,
+  RedisBus,
   type ReloadResult,
+  WorkerBus,
   withFallback,
 } from "@turnpike/gateway";
 import { UnpaidSharing } from "@turnpike/payment";
@@ -40,10 +40,10 @@ export function openBus(
 ): Bus {
   const { url, keyPrefix, timeoutMs } = config.redis;
   const id = worker?.id ?? randomUUID();
-  const local = worker === undefined ? undefined : createWorkerBus({ id }, { ...modules, port: worker.port });
+  const local = worker === undefined ? undefined : new WorkerBus({ id }, { ...modules, port: worker.port });
   if (url === undefined) return local ?? noBus;
   const group = worker === undefined ? {} : { group: worker.group };
-  const remote = stack.use(createRedisBus({ url, keyPrefix, id, timeoutMs, ...group }, modules));
+  const remote = stack.use(new RedisBus({ url, keyPrefix, id, timeoutMs, ...group }, modules));
   return local === undefined ? remote : joinBuses(local, remote);
 }
 
@@ -56,7 +56,7 @@ export function openLimitStore(
 ): LimitStore | undefined {
   const redis = createLimitStore(config(), modules, stack);
   if (worker === undefined) return redis;
-  const counts = stack.use(createPortStore({ timeoutMs: COUNTS_TIMEOUT_MS }, { ...modules, port: worker.port }));
+  const counts = stack.use(new PortStore({ timeoutMs: COUNTS_TIMEOUT_MS }, { ...modules, port: worker.port }));
   if (redis === undefined) return counts;
   const isLocal = (): boolean => {
     const { perClient, perEndpoint } = config().limits;

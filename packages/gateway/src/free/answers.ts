@@ -1,6 +1,6 @@
 import { type Answer, preflightAnswer } from "../http/answer.ts";
 import { codeAnswer } from "../http/rpc-answer.ts";
-import type { CallVerdict } from "../keys/consume-quota.ts";
+import type { CallVerdict } from "../keys/call-quotas.ts";
 
 const NO_STORE = ["Cache-Control", "no-store"];
 

@@ -7,7 +7,7 @@ import type { Exchange } from "../http/request.ts";
 import type { RequestRunner, RequestSlot } from "../http/request-runner.ts";
 import { codeAnswer, rpcAnswer, rpcError } from "../http/rpc-answer.ts";
 import { sendContinue } from "../http/server.ts";
-import type { ConsumeQuota } from "../keys/consume-quota.ts";
+import type { ConsumeQuota } from "../keys/call-quotas.ts";
 import { presentedKey } from "../keys/presented.ts";
 import { type CallersInFlight, callerOf, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { freePreflight, NOT_FREE, refusalAnswer, withHeaders } from "./answers.ts";

@@ -5,7 +5,7 @@ import { noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import { portPair } from "../../test/sharing/ports.ts";
-import { createPortStore, withFallback } from "./port-store.ts";
+import { PortStore, withFallback } from "./port-store.ts";
 import { FreeRateLimits, type OnStoreFailure } from "./rate-limits.ts";
 import { SharedCounts } from "./shared-counts.ts";
 import type { LimitStore, StoreLimit } from "./store.ts";
@@ -30,7 +30,7 @@ function workerOf(counts: ReturnType<typeof primary>) {
     if (answer !== undefined) main.send(answer);
   });
   const modules = { port: worker, log: silentLog, metrics: noMetrics };
-  return { worker, main, store: createPortStore({ timeoutMs: TIMEOUT_MS }, modules) };
+  return { worker, main, store: new PortStore({ timeoutMs: TIMEOUT_MS }, modules) };
 }
 
 function limitsOf(store: LimitStore, requests = 2_000, onStoreFailure: OnStoreFailure = "local") {

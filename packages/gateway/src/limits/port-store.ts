@@ -4,118 +4,137 @@ import type { Port } from "../sharing/port.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./store.ts";
 import { readVerdict, readVerdicts, type TakesMessage, type TakeWire, takeToWire } from "./take-wire.ts";
 
-/** Options of {@link createPortStore}. */
-export interface PortStoreOptions {
-  /** Longest wait for one answer. */
-  readonly timeoutMs: number;
-}
-
-/** A store at the other end of a port, which also takes note of what another store let pass. */
-export interface PortStore extends LimitStore {
-  /** Counts items there without asking. */
-  note(limits: readonly StoreLimit[], items: number): void;
-}
-
-interface Waiting {
+interface PendingTake {
   readonly limits: number;
   readonly resolve: (verdict: StoreVerdict | undefined) => void;
 }
 
+/** A message without an answer yet. */
+interface SentMessage {
+  readonly takes: readonly PendingTake[];
+  readonly timer: NodeJS.Timeout;
+}
+
 /** Messages without an answer after which nothing is asked until one comes. */
 const MAX_FAILURES = 3;
-const RETRY_MS = 1_000;
+const PROBE_MS = 1_000;
 /** Takes in one message; more are not counted there. */
-const MAX_IN_TURN = 10_000;
+const MAX_IN_MESSAGE = 10_000;
 
 /**
- * Asks the counts that the primary of this machine holds. All takes of one turn of the event loop go in one message. A
- * primary that does not answer in time is left alone after three messages, but for a knock a second.
+ * Asks the counts that the primary of this machine holds. All takes of one iteration of the event loop go in one message.
+ * A primary that leaves three messages unanswered is not asked until it answers one of the probes, one a second.
  */
-export function createPortStore(
-  opts: PortStoreOptions,
-  modules: { readonly port: Port; readonly log: Log; readonly metrics: Metrics },
-): PortStore {
-  const { port, log, metrics } = modules;
-  const pending = new Map<number, { readonly takes: readonly Waiting[]; readonly timer: NodeJS.Timeout }>();
-  let nextId = 1;
-  let takes: TakeWire[] = [];
-  let notes: TakeWire[] = [];
-  let waiting: Waiting[] = [];
-  let turn: NodeJS.Immediate | undefined;
-  let failures = 0;
-  let retry: NodeJS.Timeout | undefined;
-  let isEnded = false;
+export class PortStore implements LimitStore {
+  readonly #timeoutMs: number;
+  readonly #modules: { readonly port: Port; readonly log: Log; readonly metrics: Metrics };
+  readonly #sent = new Map<number, SentMessage>();
+  readonly #unsubscribe: () => void;
+  #nextId = 1;
+  #takes: TakeWire[] = [];
+  #notes: TakeWire[] = [];
+  #pending: PendingTake[] = [];
+  #flushing: NodeJS.Immediate | undefined;
+  #probing: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #isDisposed = false;
 
-  const end = (id: number): readonly Waiting[] => {
-    const batch = pending.get(id);
-    pending.delete(id);
-    clearTimeout(batch?.timer);
-    return batch?.takes ?? [];
-  };
+  /** `timeoutMs` is the longest wait for one answer. */
+  constructor(
+    opts: { readonly timeoutMs: number },
+    modules: { readonly port: Port; readonly log: Log; readonly metrics: Metrics },
+  ) {
+    this.#timeoutMs = opts.timeoutMs;
+    this.#modules = modules;
+    this.#unsubscribe = modules.port.subscribe((message) => this.#onMessage(message));
+  }
 
-  /** A message with nothing in it, to see whether it is answered. */
-  const knock = (): void => void port.send({ to: "limits", id: nextId++, takes: [], notes: [] } satisfies TakesMessage);
+  isUp(): boolean {
+    return !this.#isDisposed && this.#failures < MAX_FAILURES;
+  }
 
-  const fail = (lost: readonly Waiting[], cause: string): void => {
-    if (lost.length > 0) metrics.count(limitStoreFailures, { cause });
-    if (++failures === MAX_FAILURES) log.warn({ cause }, "the primary does not answer; limits go on without it");
-    if (failures >= MAX_FAILURES) retry ??= setInterval(knock, RETRY_MS).unref();
-    for (const { resolve } of lost) resolve(undefined);
-  };
+  take(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
+    if (this.#isDisposed || this.#takes.length >= MAX_IN_MESSAGE) return Promise.resolve(undefined);
+    this.#takes.push(takeToWire(limits, items));
+    const { promise, resolve } = Promise.withResolvers<StoreVerdict | undefined>();
+    this.#pending.push({ limits: limits.length, resolve });
+    this.#scheduleFlush();
+    return promise;
+  }
 
-  const flush = (): void => {
-    turn = undefined;
-    const id = nextId++;
-    const asked = waiting;
-    const message: TakesMessage = { to: "limits", id, takes, notes };
-    [takes, notes, waiting] = [[], [], []];
-    if (!port.send(message)) {
-      fail(asked, "end");
+  /** Counts items that another store served, without asking. */
+  note(limits: readonly StoreLimit[], items: number): void {
+    if (this.#isDisposed || this.#notes.length >= MAX_IN_MESSAGE) return;
+    this.#notes.push(takeToWire(limits, items));
+    this.#scheduleFlush();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    clearImmediate(this.#flushing);
+    clearInterval(this.#probing);
+    this.#unsubscribe();
+    const unanswered = [...this.#sent.keys()].flatMap((id) => this.#endMessage(id));
+    for (const { resolve } of [...this.#pending, ...unanswered]) resolve(undefined);
+  }
+
+  #scheduleFlush(): void {
+    this.#flushing ??= setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#flushing = undefined;
+    const id = this.#nextId++;
+    const pending = this.#pending;
+    const message: TakesMessage = { to: "limits", id, takes: this.#takes, notes: this.#notes };
+    this.#takes = [];
+    this.#notes = [];
+    this.#pending = [];
+    if (!this.#modules.port.send(message)) {
+      this.#onFailure(pending, "end");
       return;
     }
-    if (asked.length === 0) return;
-    // What has arrived is read before time is called: that this process was busy is not the primary's fault.
-    const timer = setTimeout(() => setImmediate(() => pending.has(id) && fail(end(id), "timeout")), opts.timeoutMs);
-    pending.set(id, { takes: asked, timer });
-  };
+    if (pending.length === 0) return;
+    // What has arrived is read before the time-out counts: that this process was busy is not the primary's fault.
+    const onTimeout = (): void => {
+      if (this.#sent.has(id)) this.#onFailure(this.#endMessage(id), "timeout");
+    };
+    this.#sent.set(id, { takes: pending, timer: setTimeout(() => setImmediate(onTimeout), this.#timeoutMs) });
+  }
 
-  const schedule = (): void => {
-    turn ??= setImmediate(flush);
-  };
-
-  const unsubscribe = port.subscribe((message) => {
+  #onMessage(message: unknown): void {
     const reply = readVerdicts(message);
     if (reply === undefined) return;
-    if (failures >= MAX_FAILURES) log.info({}, "the primary answers again; limits are shared");
-    failures = 0;
-    clearInterval(retry);
-    retry = undefined;
-    for (const [at, { limits, resolve }] of end(reply.id).entries()) resolve(readVerdict(reply.verdicts[at], limits));
-  });
+    if (this.#failures >= MAX_FAILURES) this.#modules.log.info({}, "the primary answers again; limits are shared");
+    this.#failures = 0;
+    clearInterval(this.#probing);
+    this.#probing = undefined;
+    for (const [at, { limits, resolve }] of this.#endMessage(reply.id).entries()) {
+      resolve(readVerdict(reply.verdicts[at], limits));
+    }
+  }
 
-  return {
-    isUp: () => !isEnded && failures < MAX_FAILURES,
-    take(limits, items) {
-      if (isEnded || takes.length >= MAX_IN_TURN) return Promise.resolve(undefined);
-      takes.push(takeToWire(limits, items));
-      const { promise, resolve } = Promise.withResolvers<StoreVerdict | undefined>();
-      waiting.push({ limits: limits.length, resolve });
-      schedule();
-      return promise;
-    },
-    note(limits, items) {
-      if (isEnded || notes.length >= MAX_IN_TURN) return;
-      notes.push(takeToWire(limits, items));
-      schedule();
-    },
-    async [Symbol.asyncDispose]() {
-      isEnded = true;
-      clearImmediate(turn);
-      clearInterval(retry);
-      unsubscribe();
-      for (const { resolve } of [...waiting, ...[...pending.keys()].flatMap((id) => end(id))]) resolve(undefined);
-    },
-  };
+  #onFailure(lost: readonly PendingTake[], cause: string): void {
+    const { log, metrics } = this.#modules;
+    if (lost.length > 0) metrics.count(limitStoreFailures, { cause });
+    if (++this.#failures === MAX_FAILURES) {
+      log.warn({ cause }, "the primary does not answer; limits go on without it");
+    }
+    if (this.#failures >= MAX_FAILURES) this.#probing ??= setInterval(() => this.#probe(), PROBE_MS).unref();
+    for (const { resolve } of lost) resolve(undefined);
+  }
+
+  /** Sends an empty message, to see whether it is answered. */
+  #probe(): void {
+    this.#modules.port.send({ to: "limits", id: this.#nextId++, takes: [], notes: [] } satisfies TakesMessage);
+  }
+
+  #endMessage(id: number): readonly PendingTake[] {
+    const sent = this.#sent.get(id);
+    this.#sent.delete(id);
+    clearTimeout(sent?.timer);
+    return sent?.takes ?? [];
+  }
 }
 
 /**

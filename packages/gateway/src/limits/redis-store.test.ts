@@ -6,7 +6,7 @@ import { noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { FreeRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
-import { createRedisStore } from "./redis-store.ts";
+import { RedisStore } from "./redis-store.ts";
 import type { LimitStore } from "./store.ts";
 import type { RateLimits } from "./types.ts";
 
@@ -24,7 +24,7 @@ const TIMEOUT_MS = 60_000;
 const BACKOFF_MS = 100;
 
 const storeOf = (url: string, keyPrefix = "t"): LimitStore =>
-  createRedisStore({ url, keyPrefix, timeoutMs: TIMEOUT_MS }, { log: silentLog, metrics: noMetrics });
+  new RedisStore({ url, keyPrefix, timeoutMs: TIMEOUT_MS }, { log: silentLog, metrics: noMetrics });
 
 const connected = (...stores: readonly LimitStore[]) =>
   eventually("the stores connect", () => stores.every((store) => store.isUp()));

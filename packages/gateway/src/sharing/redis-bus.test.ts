@@ -5,7 +5,7 @@ import { MAX_BUS_MESSAGE_BYTES, noMetrics, silentLog } from "@turnpike/base";
 import { UnpaidLimit, UnpaidSharing } from "@turnpike/payment";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
-import { createRedisBus, type RedisBus } from "./redis-bus.ts";
+import { RedisBus } from "./redis-bus.ts";
 
 function busOf(url: string, id: string, group?: string) {
   const outcomes: string[] = [];
@@ -15,7 +15,7 @@ function busOf(url: string, id: string, group?: string) {
   };
   const clock = virtualClock();
   const opts = { url, keyPrefix: "t", id, timeoutMs: 500, ...(group === undefined ? {} : { group }) };
-  const bus = createRedisBus(opts, { log: silentLog, metrics, clock });
+  const bus = new RedisBus(opts, { log: silentLog, metrics, clock });
   const heard: unknown[] = [];
   bus.subscribe("news", (message, from) => heard.push([from, message]));
   return { bus, clock, heard, outcomes };

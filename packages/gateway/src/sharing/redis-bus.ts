@@ -1,5 +1,6 @@
 import {
   type Bus,
+  type BusListener,
   BusListeners,
   type Clock,
   isRecord,
@@ -9,16 +10,23 @@ import {
   systemClock,
 } from "@turnpike/base";
 import { busMessages, busUp } from "../metrics/gateway-metrics.ts";
+import {
+  CONNECT_TIMEOUT_MS,
+  createRedisClient,
+  destroyRedisClient,
+  ReconnectLoop,
+  type RedisClient,
+  within,
+} from "./redis-connection.ts";
 
-/** Modules of {@link createRedisBus}. */
+/** `clock` measures how long ago the process received its own heartbeat; the machine's by default. */
 export interface RedisBusModules {
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Measures how long ago its own beat was heard; the machine's by default. */
   readonly clock?: Pick<Clock, "monotonicMs">;
 }
 
-/** Options of {@link createRedisBus}. */
+/** The channel of a deployment, and this process on it. */
 export interface RedisBusOptions {
   /** `redis://` or `rediss://`. */
   readonly url: string;
@@ -26,48 +34,25 @@ export interface RedisBusOptions {
   readonly keyPrefix: string;
   /** Id of this process. */
   readonly id: string;
-  /** Processes of one group have another bus between them, and do not hear each other through this one. Undefined: none. */
+  /** Processes of one group have another bus between them, and ignore each other's messages here. Undefined: none. */
   readonly group?: string;
-  /** Longest time for a message to this process itself, by which it knows that it hears. */
+  /** Longest time for a heartbeat to come back to this process. */
   readonly timeoutMs: number;
 }
 
-/** A {@link Bus} over one Redis. */
-export interface RedisBus extends Bus, AsyncDisposable {
-  /** False while nothing is sent or heard. */
-  isUp(): boolean;
-}
-
-const CONNECT_TIMEOUT_MS = 1_000;
-const BACKOFF_MS = { least: 100, most: 2_000 };
-const BEAT_EVERY_MS = 2_000;
+const HEARTBEAT_MS = 2_000;
 /** Messages that may wait for Redis; more are dropped. */
 const MAX_WAITING = 1_000;
-/** A message, its sender and what stands around them. */
+/** A message with its envelope. */
 const MAX_TEXT = MAX_BUS_MESSAGE_BYTES + 2_048;
 const MAX_ID = 128;
 
-const newClient = async (url: string) => {
-  // Hundreds of modules, which a process without Redis does not need.
-  const { createClient } = await import("@redis/client");
-  return createClient({
-    url,
-    RESP: 2,
-    name: "turnpike-bus",
-    disableClientInfo: true,
-    disableOfflineQueue: true,
-    commandsQueueMaxLength: MAX_WAITING,
-    maintNotifications: "disabled",
-    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false, noDelay: true },
-  });
-};
-type Client = Awaited<ReturnType<typeof newClient>>;
-
-/** One pair of connections: a connection that listens cannot speak. */
-interface Link {
-  readonly speaker: Client;
-  readonly listener: Client;
-  beatMs: number;
+/** Two clients: one that subscribes cannot publish. */
+interface Connection {
+  readonly publisher: RedisClient;
+  readonly subscriber: RedisClient;
+  /** When the last heartbeat came back, in monotonic milliseconds. */
+  heartbeatMs: number;
   waiting: number;
 }
 
@@ -92,154 +77,142 @@ function readEnvelope(text: string): Envelope | undefined {
 }
 
 /**
- * Sends messages through Redis (5 or newer). It connects in the background and for ever; while Redis is away, messages are
- * dropped and counted, and nobody waits. It hears its own beats, so that a Redis that hangs is found out.
+ * A {@link Bus} through one Redis (5 or newer). It connects in the background; while Redis is away, messages are dropped and
+ * counted without waiting. The process receives its own heartbeats, so that a Redis that hangs is detected.
  */
-export function createRedisBus(opts: RedisBusOptions, modules: RedisBusModules): RedisBus {
-  const { log, metrics, clock = systemClock } = modules;
-  const topic = `${opts.keyPrefix}:bus`;
-  const ended = new AbortController();
-  const listeners = new BusListeners((error) => log.error({ error: String(error) }, "a message could not be used"));
-  let link: Link | undefined;
-  let wake: () => void = () => {};
+export class RedisBus implements Bus, AsyncDisposable {
+  readonly id: string;
+  readonly #opts: RedisBusOptions;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #topic: string;
+  readonly #listeners: BusListeners;
+  readonly #loop: ReconnectLoop;
+  readonly #heartbeats: NodeJS.Timeout;
+  #connection: Connection | undefined;
 
-  const giveUp = (from: Link): void => {
-    if (from !== link) return;
-    link = undefined;
+  constructor(opts: RedisBusOptions, modules: RedisBusModules) {
+    const { log, metrics, clock = systemClock } = modules;
+    this.id = opts.id;
+    this.#opts = opts;
+    this.#log = log;
+    this.#metrics = metrics;
+    this.#clock = clock;
+    this.#topic = `${opts.keyPrefix}:bus`;
+    this.#listeners = new BusListeners((error) => log.error({ error: String(error) }, "a message could not be used"));
     metrics.set(busUp, 0);
-    if (!ended.signal.aborted) log.warn({}, "Redis is away; processes share nothing through it meanwhile");
-    destroy(from);
-    wake();
-  };
+    this.#loop = new ReconnectLoop(() => this.#connect());
+    this.#heartbeats = setInterval(() => this.#heartbeat(), HEARTBEAT_MS);
+    this.#heartbeats.unref();
+  }
 
-  const hear = (to: Link, text: string): void => {
+  /** False while nothing is sent or received. */
+  isUp(): boolean {
+    return this.#connection !== undefined;
+  }
+
+  publish(channel: string, message: unknown): void {
+    const { id, group } = this.#opts;
+    const from = { from: id, ...(group === undefined ? {} : { group }) };
+    const text = JSON.stringify({ ...from, channel, message });
+    const fits = text.length <= MAX_TEXT;
+    const connection = this.#connection;
+    if (connection === undefined || connection.waiting >= MAX_WAITING || !fits) {
+      this.#metrics.count(busMessages, { outcome: "dropped" });
+      if (!fits) this.#log.error({ channel }, "a message to other processes is too large");
+      return;
+    }
+    this.#metrics.count(busMessages, { outcome: "sent" });
+    this.#send(connection, text);
+  }
+
+  subscribe(channel: string, listener: BusListener): () => void {
+    return this.#listeners.subscribe(channel, listener);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#heartbeats);
+    const stopped = this.#loop.stop();
+    if (this.#connection !== undefined) this.#onLost(this.#connection);
+    await stopped;
+  }
+
+  async #connect(): Promise<boolean> {
+    const client = (): Promise<RedisClient> => createRedisClient(this.#opts.url, "turnpike-bus", MAX_WAITING);
+    const [publisher, subscriber] = await Promise.all([client(), client()]);
+    const connection: Connection = { publisher, subscriber, heartbeatMs: this.#clock.monotonicMs(), waiting: 0 };
+    for (const each of [publisher, subscriber]) {
+      each.on("error", () => this.#onLost(connection));
+      each.on("end", () => this.#onLost(connection));
+    }
+    const opening = (async () => {
+      await Promise.all([publisher.connect(), subscriber.connect()]);
+      await subscriber.subscribe(this.#topic, (text) => this.#receive(connection, text));
+      return true;
+    })().catch(() => undefined);
+    if ((await within(opening, CONNECT_TIMEOUT_MS)) === undefined || this.#loop.isStopped) {
+      destroy(connection);
+      this.#log.debug({}, "Redis cannot be reached");
+      return false;
+    }
+    connection.heartbeatMs = this.#clock.monotonicMs();
+    this.#connection = connection;
+    this.#loop.resetBackoff();
+    this.#metrics.set(busUp, 1);
+    this.#log.info({}, "hears other processes through Redis");
+    return true;
+  }
+
+  #onLost(connection: Connection): void {
+    if (connection !== this.#connection) return;
+    this.#connection = undefined;
+    this.#metrics.set(busUp, 0);
+    if (!this.#loop.isStopped) this.#log.warn({}, "Redis is away; processes share nothing through it meanwhile");
+    destroy(connection);
+    this.#loop.onLost();
+  }
+
+  #receive(connection: Connection, text: string): void {
     const envelope = readEnvelope(text);
     if (envelope === undefined) return;
     const { from, group, channel, message } = envelope;
-    if (from === opts.id) {
-      to.beatMs = clock.monotonicMs();
+    if (from === this.id) {
+      connection.heartbeatMs = this.#clock.monotonicMs();
       return;
     }
-    if (group !== undefined && group === opts.group) return;
-    if (listeners.deliver(channel, message, from)) metrics.count(busMessages, { outcome: "received" });
-  };
+    if (group !== undefined && group === this.#opts.group) return;
+    if (this.#listeners.deliver(channel, message, from)) this.#metrics.count(busMessages, { outcome: "received" });
+  }
 
-  const send = (to: Link, text: string): void => {
-    to.waiting++;
-    to.speaker.sendCommand(["PUBLISH", topic, text]).then(
+  #send(connection: Connection, text: string): void {
+    connection.waiting++;
+    connection.publisher.sendCommand(["PUBLISH", this.#topic, text]).then(
       () => {
-        to.waiting--;
+        connection.waiting--;
       },
       () => {
-        to.waiting--;
-        giveUp(to);
+        connection.waiting--;
+        this.#onLost(connection);
       },
     );
-  };
+  }
 
-  const publish = (channel: string, message: unknown): void => {
-    const from = { from: opts.id, ...(opts.group === undefined ? {} : { group: opts.group }) };
-    const text = JSON.stringify({ ...from, channel, message });
-    const fits = text.length <= MAX_TEXT;
-    if (link === undefined || link.waiting >= MAX_WAITING || !fits) {
-      metrics.count(busMessages, { outcome: "dropped" });
-      if (!fits) log.error({ channel }, "a message to other processes is too large");
-      return;
-    }
-    metrics.count(busMessages, { outcome: "sent" });
-    send(link, text);
-  };
-
-  const connect = async (): Promise<void> => {
-    const [speaker, listener] = await Promise.all([newClient(opts.url), newClient(opts.url)]);
-    const fresh: Link = {
-      speaker,
-      listener,
-      beatMs: clock.monotonicMs(),
-      waiting: 0,
-    };
-    for (const client of [fresh.speaker, fresh.listener]) {
-      client.on("error", () => giveUp(fresh));
-      client.on("end", () => giveUp(fresh));
-    }
-    const opening = (async () => {
-      await Promise.all([fresh.speaker.connect(), fresh.listener.connect()]);
-      await fresh.listener.subscribe(topic, (text) => hear(fresh, text));
-      return true;
-    })().catch(() => undefined);
-    if ((await within(opening, CONNECT_TIMEOUT_MS)) === undefined || ended.signal.aborted) {
-      destroy(fresh);
-      log.debug({}, "Redis cannot be reached");
-      return;
-    }
-    fresh.beatMs = clock.monotonicMs();
-    link = fresh;
-    metrics.set(busUp, 1);
-    log.info({}, "hears other processes through Redis");
-  };
-
-  const keepConnected = async (): Promise<void> => {
-    let backoffMs = BACKOFF_MS.least;
-    while (!ended.signal.aborted) {
-      const lost = Promise.withResolvers<void>();
-      wake = lost.resolve;
-      await connect();
-      if (link !== undefined) {
-        backoffMs = BACKOFF_MS.least;
-        await lost.promise;
-      }
-      if (ended.signal.aborted) return;
-      const rest = Promise.withResolvers<void>();
-      wake = rest.resolve;
-      await within(rest.promise, backoffMs);
-      backoffMs = Math.min(backoffMs * 2, BACKOFF_MS.most);
-    }
-  };
-
-  metrics.set(busUp, 0);
-  const keeping = keepConnected();
-  const beating = setInterval(() => {
-    const now = link;
-    if (now === undefined) return;
+  #heartbeat(): void {
+    const connection = this.#connection;
+    if (connection === undefined) return;
     // What has arrived is read before it is judged: that this process was busy is not Redis' fault.
     setImmediate(() => {
-      if (clock.monotonicMs() - now.beatMs > BEAT_EVERY_MS * 2 + opts.timeoutMs) giveUp(now);
-      else if (now === link) send(now, JSON.stringify({ from: opts.id, channel: "", message: 0 }));
+      const ageMs = this.#clock.monotonicMs() - connection.heartbeatMs;
+      if (ageMs > HEARTBEAT_MS * 2 + this.#opts.timeoutMs) this.#onLost(connection);
+      else if (connection === this.#connection) {
+        this.#send(connection, JSON.stringify({ from: this.id, channel: "", message: 0 }));
+      }
     });
-  }, BEAT_EVERY_MS);
-  beating.unref();
-
-  return {
-    id: opts.id,
-    publish,
-    subscribe: (channel, listener) => listeners.subscribe(channel, listener),
-    isUp: () => link !== undefined,
-    async [Symbol.asyncDispose]() {
-      ended.abort();
-      clearInterval(beating);
-      if (link !== undefined) giveUp(link);
-      wake();
-      await keeping;
-    },
-  };
-}
-
-function destroy({ speaker, listener }: Link): void {
-  for (const client of [speaker, listener]) {
-    try {
-      if (client.isOpen) client.destroy();
-    } catch {
-      // It has closed itself.
-    }
   }
 }
 
-async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(resolve, timeoutMs, undefined);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function destroy({ publisher, subscriber }: Connection): void {
+  destroyRedisClient(publisher);
+  destroyRedisClient(subscriber);
 }

@@ -1,7 +1,7 @@
 import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import { InFlightTracker } from "../http/in-flight-tracker.ts";
-import type { ConsumeEvents } from "../keys/consume-quota.ts";
+import type { ConsumeEvents } from "../keys/call-quotas.ts";
 import { webSocketConnections } from "../metrics/gateway-metrics.ts";
 import type { WebSocketCounts } from "./counts.ts";
 import type { WebSocketLimits } from "./options.ts";

@@ -10,7 +10,7 @@ import type { Answer } from "../http/answer.ts";
 import { InFlightTracker } from "../http/in-flight-tracker.ts";
 import type { RequestObserver } from "../http/request-observer.ts";
 import { codeAnswer, codeError } from "../http/rpc-answer.ts";
-import type { ConsumeEvents, ConsumeQuota } from "../keys/consume-quota.ts";
+import type { ConsumeEvents, ConsumeQuota } from "../keys/call-quotas.ts";
 import { presentedKey } from "../keys/presented.ts";
 import { type CallersInFlight, callerOf, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import {

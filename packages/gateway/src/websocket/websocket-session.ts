@@ -4,7 +4,7 @@ import type { EndReason, SharedEvent, SubscribeResult, SubscriptionListener, Top
 import type { WebSocket } from "ws";
 import { type RpcItem, readRpcBody } from "../free/jsonrpc.ts";
 import { codeError, rpcError } from "../http/rpc-answer.ts";
-import type { CallVerdict } from "../keys/consume-quota.ts";
+import type { CallVerdict } from "../keys/call-quotas.ts";
 import type { EventFrame } from "./frames.ts";
 import { Inbound } from "./inbound.ts";
 import type { WebSocketLimits } from "./options.ts";

@@ -7,7 +7,7 @@ import { startSocketStub } from "../../test/socket-stub.ts";
 import { startTestGateway } from "../../test/stand-ins.ts";
 import { FreeRateLimits } from "../limits/rate-limits.ts";
 import { noRateLimits, type RateLimits, type RateRequest } from "../limits/types.ts";
-import { createConsumeEvents, createConsumeQuota } from "./consume-quota.ts";
+import { CallQuotas, type CallRequest, type CallVerdict } from "./call-quotas.ts";
 import type { Applications, KeyedApplication } from "./types.ts";
 
 interface Ledger {
@@ -50,7 +50,13 @@ function one(quota = Number.POSITIVE_INFINITY, perSecond?: number): { applicatio
   return { applications: { find }, ledger };
 }
 
-const modules = { clock: virtualClock(), metrics: noMetrics, hashSeed: 1 };
+const quotasOf = (applications: Applications | undefined): CallQuotas =>
+  new CallQuotas({ hashSeed: 1 }, { applications, clock: virtualClock(), metrics: noMetrics });
+const consumer = (applications: Applications | undefined, limits: RateLimits) => {
+  const quotas = quotasOf(applications);
+  return (asked: CallRequest): CallVerdict | Promise<CallVerdict> => quotas.consume(limits, asked);
+};
+
 const request = (key: string | undefined, items = 1) => ({
   key,
   clientIp: "192.0.2.1",
@@ -80,7 +86,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
         return { ok: true, headers: ["RateLimit", "x"] };
       },
     };
-    const consume = createConsumeQuota({ ...modules, applications: undefined })(limits);
+    const consume = consumer(undefined, limits);
     assert.deepEqual(await consume(request("good")), { ok: true, headers: ["RateLimit", "x"] });
     assert.equal(seen[0]?.application, undefined);
   });
@@ -88,7 +94,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
   test("the client's limit is not used; the endpoint's is, and what it refuses is returned to the quota", async () => {
     const { applications, ledger } = one(10, 8);
     const limits = limitsOf(1, 5);
-    const consume = createConsumeQuota({ ...modules, applications })(limits);
+    const consume = consumer(applications, limits);
     const first = await consume(request("good", 4));
     assert.deepEqual(first.headers, [
       "RateLimit-Policy",
@@ -107,7 +113,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 
   test("beyond the quota nothing is asked of the limits, and the wait is until its period ends", async () => {
     const { applications, ledger } = one(1);
-    const consume = createConsumeQuota({ ...modules, applications })(limitsOf(9));
+    const consume = consumer(applications, limitsOf(9));
     assert.ok((await consume(request("good"))).ok);
     const over = await consume(request("good"));
     assert.ok(!over.ok);
@@ -118,7 +124,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 
   test("an application with a limit of nothing a second is refused", async () => {
     const { applications, ledger } = one(undefined, 0);
-    const consume = createConsumeQuota({ ...modules, applications })(limitsOf(9));
+    const consume = consumer(applications, limitsOf(9));
     const over = await consume(request("good"));
     assert.ok(!over.ok && over.code === "RATE_LIMITED");
     assert.equal(ledger.taken, 0);
@@ -239,7 +245,9 @@ suite("events of WebSockets", () => {
 
   test("with a key they count against the quota and as served; beyond it, or without an application, they are refused", async () => {
     const { applications, ledger } = one(5, 1);
-    const consume = createConsumeEvents(applications)(limitsOf(0));
+    const quotas = quotasOf(applications);
+    const limits = limitsOf(0);
+    const consume = (asked: CallRequest): Promise<boolean> => quotas.consumeEvents(limits, asked);
     assert.equal(await consume(request("good", 4)), true);
     assert.equal(await consume(request("good", 2)), false);
     assert.deepEqual([ledger.taken, ledger.served, ledger.refused], [4, 4, 2]);
