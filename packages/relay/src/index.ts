@@ -28,9 +28,9 @@ export {
   takesPaths,
 } from "./families/free-call.ts";
 export { LISTED_METHODS, type ListedMethod } from "./families/methods/listing.ts";
-export { isListed, parsePaid } from "./families.ts";
+export { isListed, parsePaid } from "./families/registry.ts";
+export { checkPath } from "./families/request-path.ts";
 export { RELAY_METRICS } from "./metrics.ts";
-export { checkPath } from "./paths.ts";
 export {
   Gossip,
   type GossipModules,
@@ -54,8 +54,7 @@ export {
 } from "./session/session-suppliers.ts";
 export { type SigningKey, signingKey } from "./session/signing-keys.ts";
 export {
-  createSharedControl,
-  type SharedControl,
+  SharedControl,
   type SharedControlModules,
   type SharedControlOptions,
 } from "./shared-control.ts";

@@ -2,7 +2,7 @@ import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
 import { AnswerCache } from "./cache/answer-cache.ts";
-import type { ServiceCache } from "./cache/types.ts";
+import type { ServiceCache } from "./cache/service-cache.ts";
 import { Archive } from "./chain-view/archive.ts";
 import { ChainView } from "./chain-view/chain-view.ts";
 import { BREAKER_OPEN, HEALTHY } from "./metrics.ts";
@@ -38,9 +38,9 @@ export interface ServiceMemory {
 /** Notified of what other processes should know at once. A `Gossip` is one. */
 export interface MemoryListener {
   /** A client was shown a higher block than any before. */
-  showed(serviceId: ServiceId, heightBlocks: number): void;
+  heightServed(serviceId: ServiceId, heightBlocks: number): void;
   /** A breaker has changed. */
-  hurry(): void;
+  publishSoon(): void;
 }
 
 /**
@@ -73,7 +73,7 @@ export class RelayMemory implements GossipSource {
     const known = this.#services.get(id);
     if (known?.identity === identity) return known.memory;
     const view = new ChainView(syncAllowanceBlocks === undefined ? {} : { syncAllowanceBlocks }, (heightBlocks) =>
-      this.listener?.showed(id, heightBlocks),
+      this.listener?.heightServed(id, heightBlocks),
     );
     const memory: ServiceMemory = {
       view,
@@ -98,7 +98,7 @@ export class RelayMemory implements GossipSource {
     metrics.set(BREAKER_OPEN, 0, labels);
     const made = new SupplierQuality(DEFAULT_QUALITY, {
       onBreaker: (state, openForMs) => {
-        this.listener?.hurry();
+        this.listener?.publishSoon();
         metrics.set(BREAKER_OPEN, state === "open" ? 1 : 0, labels);
         const fields = { service: service.id, operator, rpcType, breaker: state, openForMs: Math.round(openForMs) };
         if (state === "open") log.warn(fields, "a supplier's breaker has opened");

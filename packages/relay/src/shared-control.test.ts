@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Bus, type ServiceId, silentLog } from "@turnpike/base";
 import { connectBuses } from "../test/buses.ts";
-import { createSharedControl } from "./shared-control.ts";
+import { SharedControl } from "./shared-control.ts";
 import type { RelayControl, RelayFlag } from "./types.ts";
 
 const eth = "eth" as ServiceId;
@@ -37,7 +37,7 @@ function standIn() {
 function processOf(bus: Bus, nowMs: () => number) {
   const own = standIn();
   const clock = { nowMs, monotonicMs: nowMs };
-  const shared = createSharedControl({ refreshMs: 30_000 }, { bus, clock, log: silentLog, control: () => own.control });
+  const shared = new SharedControl({ refreshMs: 30_000 }, { bus, clock, log: silentLog, control: () => own.control });
   shared.start();
   return { ...own, shared };
 }

@@ -1,11 +1,5 @@
 import { type Bus, type Clock, isRecord, type Log, type ServiceId } from "@turnpike/base";
-import type { RelayControl, RelayFlag } from "./types.ts";
-
-/** A {@link RelayControl} whose changes reach every process of a deployment. */
-export interface SharedControl extends RelayControl, AsyncDisposable {
-  /** Begins to listen, and asks the others what was changed before this process was there. */
-  start(): void;
-}
+import type { RelayControl, RelayFlag, ServiceView } from "./types.ts";
 
 export interface SharedControlModules {
   readonly bus: Bus;
@@ -42,133 +36,160 @@ const MAX_NAME = 256;
 /** A time further ahead than this is a peer's fault, and would stand above all that is set here. */
 const MAX_AHEAD_MS = 3_600_000;
 
-const keyOf = ({ target }: Setting): string => JSON.stringify(target);
 const isName = (value: unknown): value is string =>
   typeof value === "string" && value.length > 0 && value.length <= MAX_NAME;
 
 /**
- * Shares what an operator changes through one process with all others: drained suppliers and flags, which stay and which a
- * process that starts later learns too; resets of scores and clearing of caches, which are done once.
+ * A control whose changes reach every process of a deployment: drained suppliers and flags, which stay and which a process
+ * that starts later learns too; resets of scores and clearing of caches, which are done once.
  */
-export function createSharedControl(opts: SharedControlOptions, modules: SharedControlModules): SharedControl {
-  const { bus, clock, log, control } = modules;
-  const settings = new Map<string, Setting>();
-  const ends: (() => void)[] = [];
-  let timer: NodeJS.Timeout | undefined;
-  let asking: NodeJS.Timeout | undefined;
-  let hasHeard = false;
+export class SharedControl implements RelayControl, AsyncDisposable {
+  readonly #options: SharedControlOptions;
+  readonly #modules: SharedControlModules;
+  readonly #settings = new Map<string, Setting>();
+  readonly #unsubscribe: (() => void)[] = [];
+  #refresh: NodeJS.Timeout | undefined;
+  #asking: NodeJS.Timeout | undefined;
+  #hasReceived = false;
 
-  const read = (value: unknown): Setting | undefined => {
+  constructor(options: SharedControlOptions, modules: SharedControlModules) {
+    this.#options = options;
+    this.#modules = modules;
+  }
+
+  /** Begins to listen, and asks the others what was changed before this process was there. */
+  start(): void {
+    if (this.#refresh !== undefined) return;
+    const { bus, control } = this.#modules;
+    this.#unsubscribe.push(
+      bus.subscribe(SETTINGS, (message) => this.#receive(message)),
+      bus.subscribe(ASK, () => {
+        if (this.#settings.size > 0) this.#publish([...this.#settings.values()]);
+        else bus.publish(SETTINGS, { settings: [] });
+      }),
+      bus.subscribe(RESET_SCORE, (message) => {
+        if (!isRecord(message) || !isName(message.service) || !isName(message.operator)) return;
+        control().resetScore(message.service as ServiceId, message.operator);
+      }),
+      bus.subscribe(CLEAR, (message) => {
+        if (!isRecord(message)) return;
+        if (isName(message.service)) control().clearCache(message.service as ServiceId);
+        else if (message.service === undefined) control().clearCache();
+      }),
+    );
+    this.#refresh = setInterval(() => {
+      // A reload may have brought a supplier, or brought it back, that a setting is about.
+      for (const setting of this.#settings.values()) this.#apply(setting);
+      this.#publish([...this.#settings.values()]);
+    }, this.#options.refreshMs);
+    this.#refresh.unref();
+    this.#ask(ASKS);
+  }
+
+  inspect(id?: ServiceId): readonly ServiceView[] {
+    return this.#modules.control().inspect(id);
+  }
+
+  flags(): Readonly<Record<RelayFlag, boolean>> {
+    return this.#modules.control().flags();
+  }
+
+  setDrained(service: ServiceId, operator: string, isDrained: boolean): boolean {
+    return this.#set({ service, operator }, isDrained);
+  }
+
+  setFlag(flag: RelayFlag, isOn: boolean): void {
+    this.#set({ flag }, isOn);
+  }
+
+  resetScore(service: ServiceId, operator: string): boolean {
+    const { bus, control } = this.#modules;
+    if (!control().resetScore(service, operator)) return false;
+    bus.publish(RESET_SCORE, { service, operator });
+    return true;
+  }
+
+  clearCache(service?: ServiceId): void {
+    const { bus, control } = this.#modules;
+    control().clearCache(service);
+    bus.publish(CLEAR, service === undefined ? {} : { service });
+  }
+
+  #set(target: Setting["target"], isOn: boolean): boolean {
+    const { bus, clock } = this.#modules;
+    const known = this.#settings.get(JSON.stringify(target));
+    // Above what is known, also when another machine's clock is ahead.
+    const atMs = Math.max(clock.nowMs(), (known?.atMs ?? 0) + 1);
+    const setting: Setting = { target, isOn, atMs, from: bus.id };
+    if (!this.#apply(setting)) return false;
+    this.#keep(setting);
+    this.#publish([setting]);
+    return true;
+  }
+
+  #apply({ target, isOn }: Setting): boolean {
+    const control = this.#modules.control();
+    if (!("flag" in target)) return control.setDrained(target.service, target.operator, isOn);
+    control.setFlag(target.flag, isOn);
+    return true;
+  }
+
+  /** True when it is newer than what is known. */
+  #keep(setting: Setting): boolean {
+    const key = JSON.stringify(setting.target);
+    const known = this.#settings.get(key);
+    if (known !== undefined && known.atMs > setting.atMs) return false;
+    if (known !== undefined && known.atMs === setting.atMs && known.from >= setting.from) return false;
+    if (known === undefined && this.#settings.size >= MAX_SETTINGS) return false;
+    this.#settings.set(key, setting);
+    return true;
+  }
+
+  /** Asks again for some seconds: the bus, or the other processes, may not have started yet. */
+  #ask(left: number): void {
+    if (this.#hasReceived || left === 0) return;
+    this.#modules.bus.publish(ASK, {});
+    this.#asking = setTimeout(() => this.#ask(left - 1), ASK_EVERY_MS);
+    this.#asking.unref();
+  }
+
+  #publish(settings: readonly Setting[]): void {
+    for (let at = 0; at < settings.length; at += IN_A_MESSAGE) {
+      this.#modules.bus.publish(SETTINGS, { settings: settings.slice(at, at + IN_A_MESSAGE) });
+    }
+  }
+
+  #receive(message: unknown): void {
+    if (!isRecord(message) || !Array.isArray(message.settings) || message.settings.length > IN_A_MESSAGE) return;
+    this.#hasReceived = true;
+    for (const value of message.settings as readonly unknown[]) {
+      const setting = this.#read(value);
+      if (setting === undefined || !this.#keep(setting)) continue;
+      this.#apply(setting);
+      const { target, isOn, from } = setting;
+      this.#modules.log.info({ ...target, isOn, from }, "an operator changed it elsewhere");
+    }
+  }
+
+  #read(value: unknown): Setting | undefined {
+    const { clock, control } = this.#modules;
     if (!isRecord(value) || typeof value.isOn !== "boolean" || !isName(value.from)) return undefined;
     const { atMs, isOn, from, target } = value;
     if (typeof atMs !== "number" || !(atMs >= 0 && atMs <= clock.nowMs() + MAX_AHEAD_MS) || !isRecord(target)) {
       return undefined;
     }
     const { flag, service, operator } = target;
-    if (isName(flag)) return Object.hasOwn(control().flags(), flag) ? { ...flagOf(flag), isOn, atMs, from } : undefined;
+    if (isName(flag)) {
+      if (!Object.hasOwn(control().flags(), flag)) return undefined;
+      return { target: { flag: flag as RelayFlag }, isOn, atMs, from };
+    }
     if (!isName(service) || !isName(operator)) return undefined;
     return { target: { service: service as ServiceId, operator }, isOn, atMs, from };
-  };
+  }
 
-  const apply = ({ target, isOn }: Setting): boolean => {
-    if (!("flag" in target)) return control().setDrained(target.service, target.operator, isOn);
-    control().setFlag(target.flag, isOn);
-    return true;
-  };
-
-  /** True when it is newer than what is known. */
-  const keep = (setting: Setting): boolean => {
-    const key = keyOf(setting);
-    const known = settings.get(key);
-    if (known !== undefined && known.atMs > setting.atMs) return false;
-    if (known !== undefined && known.atMs === setting.atMs && known.from >= setting.from) return false;
-    if (known === undefined && settings.size >= MAX_SETTINGS) return false;
-    settings.set(key, setting);
-    return true;
-  };
-
-  /** Asks again for some seconds: the bus, or the other processes, may not have started yet. */
-  const ask = (left: number): void => {
-    if (hasHeard || left === 0) return;
-    bus.publish(ASK, {});
-    asking = setTimeout(ask, ASK_EVERY_MS, left - 1);
-    asking.unref();
-  };
-
-  const publish = (some: readonly Setting[]): void => {
-    for (let at = 0; at < some.length; at += IN_A_MESSAGE) {
-      bus.publish(SETTINGS, { settings: some.slice(at, at + IN_A_MESSAGE) });
-    }
-  };
-
-  const receive = (message: unknown): void => {
-    if (!isRecord(message) || !Array.isArray(message.settings) || message.settings.length > IN_A_MESSAGE) return;
-    hasHeard = true;
-    for (const value of message.settings as readonly unknown[]) {
-      const setting = read(value);
-      if (setting === undefined || !keep(setting)) continue;
-      apply(setting);
-      log.info({ ...setting.target, isOn: setting.isOn, from: setting.from }, "an operator changed it elsewhere");
-    }
-  };
-
-  const set = (target: Setting["target"], isOn: boolean): boolean => {
-    const known = settings.get(JSON.stringify(target));
-    // Above what is known, also when another machine's clock is ahead.
-    const atMs = Math.max(clock.nowMs(), (known?.atMs ?? 0) + 1);
-    const setting: Setting = { target, isOn, atMs, from: bus.id };
-    if (!apply(setting)) return false;
-    keep(setting);
-    publish([setting]);
-    return true;
-  };
-
-  return {
-    inspect: (id) => control().inspect(id),
-    flags: () => control().flags(),
-    setDrained: (service, operator, isDrained) => set({ service, operator }, isDrained),
-    setFlag: (flag, isOn) => void set({ flag }, isOn),
-    resetScore(service, operator) {
-      if (!control().resetScore(service, operator)) return false;
-      bus.publish(RESET_SCORE, { service, operator });
-      return true;
-    },
-    clearCache(service) {
-      control().clearCache(service);
-      bus.publish(CLEAR, service === undefined ? {} : { service });
-    },
-    start() {
-      if (timer !== undefined) return;
-      ends.push(
-        bus.subscribe(SETTINGS, receive),
-        bus.subscribe(ASK, () => {
-          if (settings.size > 0) publish([...settings.values()]);
-          else bus.publish(SETTINGS, { settings: [] });
-        }),
-        bus.subscribe(RESET_SCORE, (message) => {
-          if (!isRecord(message) || !isName(message.service) || !isName(message.operator)) return;
-          control().resetScore(message.service as ServiceId, message.operator);
-        }),
-        bus.subscribe(CLEAR, (message) => {
-          if (!isRecord(message)) return;
-          if (isName(message.service)) control().clearCache(message.service as ServiceId);
-          else if (message.service === undefined) control().clearCache();
-        }),
-      );
-      timer = setInterval(() => {
-        // A reload may have brought a supplier, or brought it back, that a setting is about.
-        for (const setting of settings.values()) apply(setting);
-        publish([...settings.values()]);
-      }, opts.refreshMs);
-      timer.unref();
-      ask(ASKS);
-    },
-    async [Symbol.asyncDispose]() {
-      clearInterval(timer);
-      clearTimeout(asking);
-      for (const end of ends.splice(0)) end();
-    },
-  };
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#refresh);
+    clearTimeout(this.#asking);
+    for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
+  }
 }
-
-const flagOf = (flag: string): Pick<Setting, "target"> => ({ target: { flag: flag as RelayFlag } });

@@ -11,7 +11,7 @@ import {
   withFallback,
 } from "@turnpike/gateway";
 import { UnpaidSharing } from "@turnpike/payment";
-import { createSharedControl, Gossip, gossipDefaults, type RelayEngine, type SharedControl } from "@turnpike/relay";
+import { Gossip, gossipDefaults, type RelayEngine, SharedControl } from "@turnpike/relay";
 import { workersOf } from "../workers/share.ts";
 import { createLimitStore } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
@@ -94,7 +94,7 @@ export function openRelaySharing(
   const gossip = stack.use(new Gossip(gossipDefaults, { ...modules, source: memory }));
   memory.listener = gossip;
   const { refreshMs } = gossipDefaults;
-  const control = stack.use(createSharedControl({ refreshMs }, { ...modules, control: relay }));
+  const control = stack.use(new SharedControl({ refreshMs }, { ...modules, control: relay }));
   gossip.start();
   control.start();
   return { control, gossip };

@@ -5,7 +5,7 @@ import { createCatalogue, type Service } from "@turnpike/catalogue";
 import { type Recorded, readRecorded, recordedText } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import { responseOf } from "../../test/response.ts";
-import { parsePaid } from "../families.ts";
+import { parsePaid } from "../families/registry.ts";
 import { parseAnswer } from "./parsed-answer.ts";
 
 const catalogue = createCatalogue({});

@@ -2,7 +2,7 @@ import { bytesToUtf8, isRecord } from "@turnpike/base";
 import { checkResult, type Service } from "@turnpike/catalogue";
 import type { BackendCall, SchemaCheck } from "@turnpike/protocol";
 import type { ErrorJudgement, Family, RpcError } from "../families/family.ts";
-import { familyOf } from "../families.ts";
+import { familyOf } from "../families/registry.ts";
 import { findMembers, type MemberSpan, replaceSpan } from "../members.ts";
 import { failedWith, isSuccess, malformed, mayCarryError, readError, refusedAnswer, wantedIdOf } from "./rules.ts";
 import {

@@ -54,7 +54,7 @@ const PLACE =
 
 /**
  * A failed attempt with the error that the supplier gave for it. Free clients never see what is about the supplier's own
- * account with somebody, or says where it, or what is behind it, is. `said` is the error's text.
+ * account with others, or says where it, or what is behind it, is. `said` is the error's text.
  */
 export function failedWith(
   { blame, reason }: Exclude<ErrorJudgement, "answer">,

@@ -12,7 +12,7 @@ import {
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import type { ErrorJudgement, Family } from "../families/family.ts";
-import { familyOf } from "../families.ts";
+import { familyOf } from "../families/registry.ts";
 import { replaceSpan } from "../members.ts";
 import { headerOf, type UpstreamResponse } from "../transport/transport.ts";
 import {

@@ -8,7 +8,8 @@ import type { BlockRef, CacheRule } from "../families/method-traits.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import { keyOf } from "./call-key.ts";
 import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
-import type { CacheMiss, CacheQuery, ServiceCache } from "./types.ts";
+import type { ServiceCache } from "./service-cache.ts";
+import type { CacheMiss, CacheQuery } from "./types.ts";
 
 const ETH = "eth" as ServiceId;
 const TIP = 1_000;

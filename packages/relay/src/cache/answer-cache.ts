@@ -2,9 +2,9 @@ import type { Clock, Metrics, ServiceId } from "@turnpike/base";
 import type { Entry, RemovalReason } from "./entry.ts";
 import { CACHE_BYTES, CACHE_ENTRIES, CACHE_REMOVALS } from "./metrics.ts";
 import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
-import { createServiceCache, type StoreTools } from "./service-cache.ts";
+import { ServiceCache, type StoreTools } from "./service-cache.ts";
 import { Sieve } from "./sieve.ts";
-import type { ChainFactsSource, ServiceCache } from "./types.ts";
+import type { ChainFactsSource } from "./types.ts";
 
 export interface AnswerCacheModules {
   readonly clock: Clock;
@@ -55,7 +55,7 @@ export class AnswerCache {
   /** The cache of a service, by what is known of its chain. One that is open is closed before. */
   open(service: ServiceId, chain: ChainFactsSource): ServiceCache {
     this.#services.get(service)?.close();
-    const opened = createServiceCache(service, chain, this.#tools);
+    const opened = new ServiceCache(service, chain, this.#tools);
     this.#services.set(service, opened);
     return opened;
   }

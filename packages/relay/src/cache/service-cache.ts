@@ -7,7 +7,7 @@ import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
 import type { AnswerCacheOptions } from "./options.ts";
 import { isEmptyResult, type Life, lifeOf, type RuleName, subjectOf } from "./policy.ts";
 import { storeBody } from "./stored-body.ts";
-import type { CacheHit, CacheMiss, CacheQuery, ChainFactsSource, ServiceCache } from "./types.ts";
+import type { CacheHit, CacheMiss, CacheQuery, ChainFactsSource } from "./types.ts";
 
 /** What the caches of all services share. */
 export interface StoreTools {
@@ -52,12 +52,8 @@ export class Doorkeeper {
   }
 }
 
-/** Makes the cache of one service. */
-export function createServiceCache(service: ServiceId, chain: ChainFactsSource, tools: StoreTools): ServiceCache {
-  return new OneServiceCache(service, chain, tools);
-}
-
-class OneServiceCache implements ServiceCache, EntryOwner {
+/** The kept answers of one service. */
+export class ServiceCache implements EntryOwner {
   readonly #chain: ChainFactsSource;
   readonly #tools: StoreTools;
   readonly #labels: ReadonlyMap<RuleName, Labels>;
@@ -78,6 +74,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     this.#unsubscribe = chain.onReorg((fromBlocks) => this.dropFrom(fromBlocks));
   }
 
+  /** Looks a call up. Undefined: its answer is never kept. Times are monotonic milliseconds. */
   get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined {
     const { key, rule, refs, id } = query;
     if (rule.by === "never" || this.#isClosed || this.#tools.options.maxBytes === 0) return undefined;
@@ -101,6 +98,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     return { kind: "miss", key, hasId, subject, headMark, forkMark, clearMark: this.#clearMark, finalBlocks };
   }
 
+  /** Stores an answer after this turn of the event loop, if it is still true then. */
   put(miss: CacheMiss, answer: UpstreamAnswer): void {
     const { maxEntryBytes } = this.#tools.options;
     if (answer.isError || answer.stream !== undefined || answer.lastResort !== undefined) return;
@@ -114,23 +112,27 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     return this.#tools.options.waitsForSecond && !this.#doorkeeper.wasSeen(key);
   }
 
+  /** Drops what is about blocks from this height on; 0: about any block. Called by the chain view at a reorganisation. */
   dropFrom(heightBlocks: number): void {
     const all = heightBlocks <= this.#highestFinalBlocks ? this.#entries.values() : this.#open;
     for (const entry of all) if (entry.heightBlocks >= heightBlocks) this.remove(entry, "reorg");
   }
 
+  /** Drops an operator's answers: one was wrong. */
   dropOperator(operator: string): void {
     // What it sent is also on its way.
     this.#clearMark++;
     for (const entry of this.#entries.values()) if (entry.operator === operator) this.remove(entry, "operator");
   }
 
+  /** Drops all answers of this service. */
   clear(): void {
     this.#clearMark++;
     for (const entry of this.#entries.values()) this.remove(entry, "cleared");
     this.#highestFinalBlocks = -1;
   }
 
+  /** {@link clear}, and takes no more. */
   close(): void {
     this.#isClosed = true;
     this.#unsubscribe();

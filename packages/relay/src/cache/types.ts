@@ -45,19 +45,3 @@ export interface CacheHit {
   /** Time since the answer came. */
   readonly ageMs: number;
 }
-
-/** The kept answers of one service. */
-export interface ServiceCache {
-  /** Looks a call up. Undefined: its answer is never kept. Times are monotonic milliseconds. */
-  get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined;
-  /** Stores an answer after this turn of the event loop, if it is still true then. */
-  put(miss: CacheMiss, answer: UpstreamAnswer): void;
-  /** Drops what is about blocks from this height on; 0: about any block. Called by the chain view at a reorganisation. */
-  dropFrom(heightBlocks: number): void;
-  /** Drops an operator's answers: one was wrong. */
-  dropOperator(operator: string): void;
-  /** Drops all answers of this service. */
-  clear(): void;
-  /** {@link clear}, and takes no more. */
-  close(): void;
-}

@@ -1,4 +1,4 @@
-/** One operator's word on a height. */
+/** The height that one operator stated. */
 export interface HeightVote {
   readonly heightBlocks: number;
   /** Monotonic milliseconds. */
@@ -31,7 +31,7 @@ function agreedByTwo(low: number, high: number, facts: AgreementFacts): number {
  * The height that operators agree on, one vote each.
  * - None: undefined. One: its height, which cannot be compared.
  * - Two: the higher one, because suppliers fall behind and hardly ever run ahead; unless it does not follow from the
- *   height before or the chain's pace, or is absurd where there is none before.
+ *   height before or the chain's block time, or is absurd where there is none before.
  * - More: the median, the upper one of two. It is an honest operator's, or lies between two, while liars are fewer.
  *
  * A height of 0 is "unknown" while another operator knows better: a node that starts says so.

@@ -76,7 +76,7 @@ export class Archive {
       known.lowestHadBlocks = heightBlocks;
       known.hadAtMs = nowMs;
     }
-    // The newer word counts; here it has to be said, as what is lacked is looked at first.
+    // The newer fact counts. It is removed here, since what is lacked is looked up first.
     known.highestLackedBlocks = Math.min(known.highestLackedBlocks, heightBlocks - 1);
   }
 

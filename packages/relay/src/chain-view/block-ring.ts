@@ -4,11 +4,11 @@ import type { SeenBlock } from "../families/family.ts";
 export interface BlockRingOptions {
   /** Heights that are kept. */
   readonly keptBlocks: number;
-  /** An operator's word counts for so long. */
+  /** An operator's vote counts for so long. */
   readonly maxAgeMs: number;
 }
 
-interface Word {
+interface Vote {
   readonly hash: string;
   readonly atMs: number;
 }
@@ -16,29 +16,29 @@ interface Word {
 interface Slot {
   /** Hash of the block that counts as the chain's. */
   hash: string;
-  readonly words: Map<string, Word>;
+  readonly votes: Map<string, Vote>;
 }
 
-interface Patience {
+interface TokenBucket {
   tokens: number;
   atMs: number;
 }
 
 const MAX_HASH_CHARS = 128;
 const MAX_OPERATORS = 64;
-const PATIENCE = 16;
-const PATIENCE_REFILL_MS = 5_000;
+const MAX_CHANGES = 16;
+const CHANGE_REFILL_MS = 5_000;
 
 /**
- * Hashes of the newest blocks, as operators show them: each has one word a height, and a block is also a word on its
- * parent. Another hash takes a height over when more operators stand by it than by the one before, two at least, or when
- * there is only one operator. One that changes its word again and again is not listened to for a while, so that it cannot
- * tip the scales between honest operators at will.
+ * Hashes of the newest blocks by votes: each operator has one vote a height, and a block is also a vote for its parent.
+ * Another hash replaces a height's when more operators vote for it than for the one before, two at least, or when there is
+ * only one operator. The votes of one that changes them again and again do not count for a while, so that it cannot decide
+ * between honest operators at will.
  */
 export class BlockRing {
   readonly #options: BlockRingOptions;
   readonly #slots = new Map<number, Slot>();
-  readonly #patience = new Map<string, Patience>();
+  readonly #changes = new Map<string, TokenBucket>();
 
   constructor(options: BlockRingOptions) {
     this.#options = options;
@@ -68,8 +68,8 @@ export class BlockRing {
     if (hash.length > MAX_HASH_CHARS || (parentHash?.length ?? 0) > MAX_HASH_CHARS) return undefined;
     const below = heightBlocks - 1;
     const changedBelow =
-      parentHash !== undefined && below >= 0 && this.#word(operator, below, parentHash, operators, nowMs);
-    const changed = this.#word(operator, heightBlocks, hash, operators, nowMs);
+      parentHash !== undefined && below >= 0 && this.#vote(operator, below, parentHash, operators, nowMs);
+    const changed = this.#vote(operator, heightBlocks, hash, operators, nowMs);
     this.#prune();
     if (changedBelow) return { heightBlocks: below, isFork: false };
     if (!changed) return undefined;
@@ -83,39 +83,39 @@ export class BlockRing {
     }
   }
 
-  #word(operator: string, height: number, hash: string, operators: number, nowMs: number): boolean {
+  #vote(operator: string, height: number, hash: string, operators: number, nowMs: number): boolean {
     const slot = this.#slots.get(height);
     if (slot === undefined) {
-      this.#slots.set(height, { hash, words: new Map([[operator, { hash, atMs: nowMs }]]) });
+      this.#slots.set(height, { hash, votes: new Map([[operator, { hash, atMs: nowMs }]]) });
       return false;
     }
-    const before = slot.words.get(operator);
-    if (before === undefined && slot.words.size >= MAX_OPERATORS) return false;
-    if (before !== undefined && before.hash !== hash && operators > 1 && !this.#hasPatience(operator, nowMs)) {
-      slot.words.delete(operator);
+    const before = slot.votes.get(operator);
+    if (before === undefined && slot.votes.size >= MAX_OPERATORS) return false;
+    if (before !== undefined && before.hash !== hash && operators > 1 && !this.#mayChange(operator, nowMs)) {
+      slot.votes.delete(operator);
       return false;
     }
-    slot.words.set(operator, { hash, atMs: nowMs });
+    slot.votes.set(operator, { hash, atMs: nowMs });
     if (hash === slot.hash) return false;
     let rival = 0;
     let standing = 0;
-    for (const word of slot.words.values()) {
-      if (nowMs - word.atMs > this.#options.maxAgeMs) continue;
-      if (word.hash === hash) rival++;
-      else if (word.hash === slot.hash) standing++;
+    for (const vote of slot.votes.values()) {
+      if (nowMs - vote.atMs > this.#options.maxAgeMs) continue;
+      if (vote.hash === hash) rival++;
+      else if (vote.hash === slot.hash) standing++;
     }
     if (operators > 1 && (rival < 2 || rival <= standing)) return false;
     slot.hash = hash;
     return true;
   }
 
-  #hasPatience(operator: string, nowMs: number): boolean {
-    const known = this.#patience.get(operator) ?? { tokens: PATIENCE, atMs: nowMs };
-    if (!this.#patience.has(operator)) {
-      if (this.#patience.size >= MAX_OPERATORS) return false;
-      this.#patience.set(operator, known);
+  #mayChange(operator: string, nowMs: number): boolean {
+    const known = this.#changes.get(operator) ?? { tokens: MAX_CHANGES, atMs: nowMs };
+    if (!this.#changes.has(operator)) {
+      if (this.#changes.size >= MAX_OPERATORS) return false;
+      this.#changes.set(operator, known);
     }
-    known.tokens = Math.min(PATIENCE, known.tokens + (nowMs - known.atMs) / PATIENCE_REFILL_MS);
+    known.tokens = Math.min(MAX_CHANGES, known.tokens + (nowMs - known.atMs) / CHANGE_REFILL_MS);
     known.atMs = nowMs;
     if (known.tokens < 1) return false;
     known.tokens--;

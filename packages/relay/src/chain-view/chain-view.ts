@@ -1,7 +1,7 @@
 import type { SeenBlock } from "../families/family.ts";
 import { agreedHeight, agreedLow, agreedMiddle, type HeightVote } from "./agreed-height.ts";
 import { BlockRing } from "./block-ring.ts";
-import { Pace } from "./pace.ts";
+import { BlockTime } from "./block-time.ts";
 
 /** How heights are agreed on, and for how long they count. */
 export interface ChainViewOptions {
@@ -64,7 +64,7 @@ export class ChainView {
   readonly #onServed: (heightBlocks: number) => void;
   readonly #operators = new Map<string, Operator>();
   readonly #ring: BlockRing;
-  readonly #pace: Pace;
+  readonly #blockTime: BlockTime;
   readonly #listeners = new Set<ReorgListener>();
   #tip: Held | undefined;
   #served: Held | undefined;
@@ -80,7 +80,7 @@ export class ChainView {
     this.#options = { ...chainViewDefaults, ...options };
     const { keptBlocks, maxAgeMs, syncAllowanceBlocks } = this.#options;
     this.#ring = new BlockRing({ keptBlocks, maxAgeMs });
-    this.#pace = new Pace({ syncAllowanceBlocks, maxAgeMs });
+    this.#blockTime = new BlockTime({ syncAllowanceBlocks, maxAgeMs });
   }
 
   /** An operator said that this is its newest height: by a probe, or by an answer. What is no height is left out. */
@@ -224,7 +224,7 @@ export class ChainView {
 
   /** Time between two blocks, measured or guessed. */
   get blockTimeMs(): number {
-    return this.#pace.blockTimeMs;
+    return this.#blockTime.blockTimeMs;
   }
 
   /** Calls a listener whenever blocks were replaced; the result ends it. */
@@ -241,7 +241,7 @@ export class ChainView {
 
   /** Blocks by which a true height may be above the tip now: operators differ, and the chain grew since it was said. */
   #headroomBlocks(nowMs: number): number {
-    return this.#leadBlocks + this.#pace.growthBlocks(nowMs);
+    return this.#leadBlocks + this.#blockTime.growthBlocks(nowMs);
   }
 
   /** The highest that a true height may be now. Operators said theirs at different times, and went on since. */
@@ -250,7 +250,7 @@ export class ChainView {
     const votes = [...this.#operators.values()].filter(({ height }) => height.heightBlocks > 0);
     // Of two one may lie, and there is no middle.
     if (votes.length < 3) return highest;
-    const now = votes.map(({ height }) => height.heightBlocks + this.#pace.grownBlocks(nowMs - height.atMs));
+    const now = votes.map(({ height }) => height.heightBlocks + this.#blockTime.grownBlocks(nowMs - height.atMs));
     const allowed = Math.max(highest, this.#leadBlocks + (agreedMiddle(now) ?? 0));
     return Math.min(allowed, this.#highestOfOne(tip, votes, nowMs));
   }
@@ -262,8 +262,8 @@ export class ChainView {
   #highestOfOne(tip: Held, votes: readonly Operator[], nowMs: number): number {
     const heights = votes.map(({ height }) => height);
     const [, second] = heights.toSorted((a, b) => b.heightBlocks - a.heightBlocks || b.atMs - a.atMs);
-    const grown = second === undefined ? 0 : second.heightBlocks + this.#pace.grownBlocks(nowMs - second.atMs);
-    return Math.max(tip.heightBlocks, grown) + Math.max(MIN_LEAD_BLOCKS, this.#pace.grownBlocks(LONE_LEAD_MS));
+    const grown = second === undefined ? 0 : second.heightBlocks + this.#blockTime.grownBlocks(nowMs - second.atMs);
+    return Math.max(tip.heightBlocks, grown) + Math.max(MIN_LEAD_BLOCKS, this.#blockTime.grownBlocks(LONE_LEAD_MS));
   }
 
   get #leadBlocks(): number {
@@ -310,7 +310,7 @@ export class ChainView {
     for (const { height } of this.#operators.values()) if (height.atMs >= sinceMs) heights.push(height.heightBlocks);
     const isMajority = heights.length > this.#operators.size / 2;
     if (!isMajority) return undefined;
-    const reachBlocks = this.#leadBlocks + this.#pace.reachBlocks(nowMs);
+    const reachBlocks = this.#leadBlocks + this.#blockTime.reachBlocks(nowMs);
     return agreedHeight(heights, { beforeBlocks, headroomBlocks: this.#headroomBlocks(nowMs), reachBlocks });
   }
 
@@ -322,7 +322,7 @@ export class ChainView {
   }
 
   #followTip(nowMs: number, isNew: boolean): void {
-    // One operator's word is no past that a second one's has to follow from.
+    // A second operator's height need not follow from one that a single operator stated.
     const past = this.#tip !== undefined && this.#tip.voters >= 2 ? this.#tip.heightBlocks : undefined;
     const agreed = this.#agreed(Number.NEGATIVE_INFINITY, past, nowMs);
     const voters = this.#operators.size;
@@ -333,14 +333,14 @@ export class ChainView {
       const isChanged = agreed !== tip?.heightBlocks;
       if (isNew || isChanged) this.#tip = { heightBlocks: agreed, atMs: nowMs, voters };
       if (isChanged) {
-        this.#pace.advanced(agreed, nowMs, this.#isSure(nowMs));
+        this.#blockTime.advanced(agreed, nowMs, this.#isSure(nowMs));
         this.#ring.keep(agreed - this.#options.keptBlocks, agreed + MAX_LEAD_BLOCKS);
       }
     } else {
       const lower = this.#lower(tip, agreed, nowMs);
       if (lower === undefined) return;
       this.#tip = { heightBlocks: lower, atMs: nowMs, voters };
-      this.#pace.restart(lower, nowMs);
+      this.#blockTime.restart(lower, nowMs);
       if (this.#final !== undefined && lower < this.#final.heightBlocks) {
         this.#final = undefined;
         this.#replaced(0);

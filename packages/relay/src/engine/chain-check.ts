@@ -25,7 +25,7 @@ function resultSpan({ resultAt, body }: UpstreamAnswer, { id }: BackendCall): Me
 }
 
 /**
- * A value without what is long in it: members of a long object are read when somebody looks at them, any other long value
+ * A value without what is long in it: members of a long object are read at their first use, any other long value
  * is an empty object. So a block's height is found without its transactions.
  */
 function readShallow(bytes: Buffer, text: string, { start, end }: MemberSpan): unknown {
@@ -91,7 +91,7 @@ export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnsw
   const isEmpty =
     span === undefined || answer.result !== undefined ? isNothing(answer.result) : isEmptyResult(answer.body, span);
   const named = refs.flatMap((ref) => ("height" in ref ? [ref.height] : []));
-  // A list over a range ends where its supplier's blocks end, and does not say so; somebody has to have the rest.
+  // A list over a range ends where its supplier's blocks end, and does not say so; another supplier may have the rest.
   const highestBlocks = isEmpty ? needed.highestBlocks : Math.max(...named);
   const mayBeCut = refs.length > 1 && view.isReached(highestBlocks, nowMs);
   if ((isEmpty || mayBeCut) && named.length > 0 && view.isBeyond(target.operator, highestBlocks, nowMs)) {

@@ -6,7 +6,7 @@ import { mintPaid, mintParsed } from "@turnpike/protocol";
 import { startRecordedNode, virtualClock } from "@turnpike/testkit";
 import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import type { CallInput } from "../families/family.ts";
-import { parsePaid } from "../families.ts";
+import { parsePaid } from "../families/registry.ts";
 
 const ACCOUNT = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";
 const { services } = createCatalogue({});

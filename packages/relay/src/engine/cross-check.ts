@@ -121,7 +121,7 @@ export async function crossCheck(job: Job, required: number, tools: CrossCheckTo
   }
   const known = groups.filter(([one]) => one !== undefined && !isNothing(one));
   if (known.length === 1 && job.traits?.cache.by === "found") {
-    // One has found the thing and another has not heard of it yet.
+    // One operator has it, another does not have it yet.
     count("unconfirmed");
     return strict ? disagreement(attempts) : (known[0]?.[0]?.answer ?? first.answer);
   }

@@ -7,7 +7,7 @@ import type { MethodTraits } from "../families/method-traits.ts";
  * A filter lives at the supplier that made it, and belongs to the client that asked for it. Its id as the client sees it
  * names both, so that every process and every restart knows them without shared state: `0x1`, eight hex digits of the
  * supplier's tag, sixteen of the owner's mark, the digits of the supplier's own id. The leading 1 keeps it a hex quantity
- * that no client shortens. Suppliers' own ids may be counted up, so that an id without an owner could be anybody's.
+ * that no client shortens. Suppliers' own ids may be counted up, so that an id without an owner could be any client's.
  */
 const TAGGED = /^0x1([0-9a-f]{8})([0-9a-f]{16})([0-9a-f]{1,39})$/i;
 const HEX_ID = /^0x[0-9a-fA-F]{1,39}$/;

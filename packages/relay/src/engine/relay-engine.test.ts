@@ -29,7 +29,7 @@ import {
   relayEngineDefaults,
   type ServiceSuppliers,
 } from "../create-relay-engine.ts";
-import { parsePaid } from "../families.ts";
+import { parsePaid } from "../families/registry.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
 import type { RelayOutcome } from "../types.ts";

@@ -18,10 +18,10 @@ import {
 } from "@turnpike/protocol";
 import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import type { BlockRef } from "../families/method-traits.ts";
-import { familyOf } from "../families.ts";
+import { familyOf } from "../families/registry.ts";
 import { RelayMemory } from "../memory.ts";
 import { IN_FLIGHT, RELAYS } from "../metrics.ts";
-import { createProber, DEFAULT_PROBER, type Prober } from "../quality/prober.ts";
+import { DEFAULT_PROBER, Prober } from "../quality/prober.ts";
 import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SendPurpose, SupplierEndpoint } from "../transport/transport.ts";
@@ -89,7 +89,7 @@ export class RelayEngine implements Relay, RelayControl {
     this.#modules = modules;
     this.memory = modules.memory ?? new RelayMemory(options, modules);
     for (const [id, suppliers] of modules.suppliers) this.#addService(modules.catalogue, id, suppliers);
-    this.#prober = createProber<ProbeSeen>(
+    this.#prober = new Prober<ProbeSeen>(
       { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
       { targets: this.#targets().filter(hasProbe), clock, random, signal: this.#closing.signal },
     );

@@ -5,7 +5,7 @@ import { parseAnswer } from "../answers/parsed-answer.ts";
 import { scanAnswer } from "../answers/scanned-answer.ts";
 import { type AttemptResult, createAnswer } from "../answers/upstream-answer.ts";
 import type { Family } from "../families/family.ts";
-import { familyOf } from "../families.ts";
+import { familyOf } from "../families/registry.ts";
 import type { ServiceMemory } from "../memory.ts";
 import type { LatencyTracker } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";

@@ -1,13 +1,13 @@
 import { asBuffer, type JsonSpan } from "@turnpike/base";
 import type { FamilyId, Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
-import { familyOf } from "../families.ts";
 import { replaceSpan } from "../members.ts";
-import { formatPath, formatQuery, parsePath } from "../paths.ts";
-import { matchPath } from "../templates.ts";
 import { isDenied } from "./denied.ts";
 import type { ParsedCall } from "./family.ts";
 import { sentId } from "./paid-call.ts";
+import { matchPath } from "./path-templates.ts";
+import { familyOf } from "./registry.ts";
+import { formatPath, formatQuery, parsePath } from "./request-path.ts";
 
 /** A valid JSON-RPC 2.0 request object of a free call. Spans are places in `body`. */
 export interface FreeRpc {

@@ -1,8 +1,8 @@
 import { hasLoneSurrogate, isRecord, type JsonMember, parseJson } from "@turnpike/base";
 import { checkParams, type Operation, type Service } from "@turnpike/catalogue";
-import { formatPath, formatQuery, parsePath } from "../paths.ts";
-import { matchPath, type Verb } from "../templates.ts";
 import type { CallInput, CallRefusal, ParsedCall } from "./family.ts";
+import { matchPath, type Verb } from "./path-templates.ts";
+import { formatPath, formatQuery, parsePath } from "./request-path.ts";
 
 /** `GET /path?query` in the place of a method's name. */
 const PATH_METHOD = /^(GET|POST) (\/[^?]*)(\?.*)?$/s;

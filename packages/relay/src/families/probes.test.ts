@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
-import { familyOf } from "../families.ts";
 import type { ProbeReading } from "./family.ts";
+import { familyOf } from "./registry.ts";
 
 const { services } = createCatalogue({});
 

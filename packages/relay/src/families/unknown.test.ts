@@ -13,9 +13,9 @@ import {
 import { eventually, rpcAnswer, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import type { RelayEngine } from "../engine/relay-engine.ts";
-import { parsePaid } from "../families.ts";
 import type { RelayOutcome } from "../types.ts";
 import { type FreeRpc, parseFreePath, parseFreeRpc, takesPaths } from "./free-call.ts";
+import { parsePaid } from "./registry.ts";
 
 const ID = "my-api" as ServiceId;
 const clock = virtualClock();

@@ -68,7 +68,7 @@ test("what one process holds against a supplier, the other soon does too; an unk
   }
   assert.equal(one.quality("a").state(clock.nowMs), "open");
   const before = two.quality("a").score(clock.nowMs);
-  one.gossip.hurry();
+  one.gossip.publishSoon();
   t.mock.timers.tick(0);
   assert.ok(two.quality("a").score(clock.nowMs) < before, "the score went down");
   assert.notEqual(two.quality("a").state(clock.nowMs), "closed");
@@ -110,7 +110,7 @@ test("hundreds of suppliers go out in messages that a bus takes; nonsense is lef
   const one = processOf(first, clock, names);
   const two = processOf(second, clock, names);
   for (const name of names) for (let at = 0; at < 9; at++) one.quality(name).failed(clock.nowMs, "timeout", 33.3);
-  one.gossip.hurry();
+  one.gossip.publishSoon();
   t.mock.timers.tick(0);
   const sent = said.filter(({ channel }) => channel === "relay.quality");
   assert.equal(sent.length, 3);
@@ -148,7 +148,7 @@ test("a height that a client was shown is known elsewhere at once, and is not ec
     for (const name of ["a", "b", "c"]) chain.reported(name, 1_000, clock.nowMs);
   }
   one.chain.wasServed(1_001, clock.nowMs);
-  one.gossip.showed(eth, 1_001);
+  one.gossip.heightServed(eth, 1_001);
   t.mock.timers.tick(0);
   assert.equal(two.chain.served(clock.nowMs), 1_001);
   pass(2_000);

@@ -7,7 +7,7 @@ export interface SharedQuality {
   readonly key: string;
   /** What was seen in this process. */
   snapshot(nowMs: number): QualitySnapshot;
-  /** Takes what another process saw, in place of what it said before. */
+  /** Replaces what this other process saw before. */
   absorb(snapshot: QualitySnapshot, fromId: string, nowMs: number): void;
 }
 
@@ -29,7 +29,7 @@ export interface GossipSource {
 export interface GossipOptions {
   /** Time between two looks at what has changed. */
   readonly intervalMs: number;
-  /** What has not changed is said again after this time: a message may have been lost. */
+  /** What has not changed is published again after this time: a message may have been lost. */
   readonly refreshMs: number;
 }
 
@@ -50,10 +50,10 @@ const HEIGHTS = "relay.heights";
 const MAX_SUPPLIERS = 200;
 const MAX_SERVICES = 1_000;
 const MAX_KEY = 512;
-/** A process that starts asks so often, until it hears something. */
+/** A process that starts asks so often, until a message comes. */
 const ASKS = 5;
-/** Least time between two looks out of turn. */
-const HURRY_EVERY_MS = 50;
+/** Least time between two calls of `publishSoon` that publish. */
+const SOON_EVERY_MS = 50;
 
 interface Sent {
   readonly snapshot: QualitySnapshot;
@@ -92,36 +92,36 @@ function shortened({ fast, chronic, breaker, latencyMs }: QualitySnapshot): Qual
 /**
  * Publishes what this process sees of suppliers and of heights that clients were shown, and applies what others publish.
  * Qualities go out once a second where they have changed, and again after a while, since a message may be lost; a
- * process that starts asks for all of them. Heights go out as soon as they are {@link showed}.
+ * process that starts asks for all of them. Heights go out as soon as they are {@link heightServed}.
  */
 export class Gossip implements AsyncDisposable {
   readonly #options: GossipOptions;
   readonly #modules: GossipModules;
   readonly #sent = new Map<string, Sent>();
-  /** The highest height that was said or heard, by service. */
+  /** The highest height that was published or received, by service. */
   readonly #heights = new Map<string, number>();
   readonly #due = new Map<ServiceId, number>();
   readonly #ends: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
   #flush: NodeJS.Immediate | undefined;
-  #hurry: NodeJS.Immediate | undefined;
-  #hurriedMs = Number.NEGATIVE_INFINITY;
+  #soon: NodeJS.Immediate | undefined;
+  #soonMs = Number.NEGATIVE_INFINITY;
   #asks = 0;
   #isAsked = false;
-  #hasHeard = false;
+  #hasReceived = false;
 
   constructor(options: GossipOptions, modules: GossipModules) {
     this.#options = options;
     this.#modules = modules;
   }
 
-  /** Begins to speak and to listen. */
+  /** Begins to publish and to subscribe. */
   start(): void {
     if (this.#timer !== undefined) return;
     const { bus } = this.#modules;
     this.#ends.push(
-      bus.subscribe(QUALITY, (message, from) => this.#hear(message, from)),
-      bus.subscribe(HEIGHTS, (message) => this.#hearHeights(message)),
+      bus.subscribe(QUALITY, (message, from) => this.#receive(message, from)),
+      bus.subscribe(HEIGHTS, (message) => this.#receiveHeights(message)),
       bus.subscribe(ASK, () => {
         this.#isAsked = true;
       }),
@@ -132,26 +132,26 @@ export class Gossip implements AsyncDisposable {
   }
 
   /** A client was shown this height: the next one that asks another process must not be shown a lower one. */
-  showed(serviceId: ServiceId, heightBlocks: number): void {
+  heightServed(serviceId: ServiceId, heightBlocks: number): void {
     if (this.#timer === undefined || heightBlocks <= (this.#heights.get(serviceId) ?? -1)) return;
     this.#heights.set(serviceId, heightBlocks);
     this.#due.set(serviceId, heightBlocks);
     this.#flush ??= setImmediate(() => this.#sendHeights());
   }
 
-  /** A breaker has changed: it may be closed again before the next look, and the others should know now. */
-  hurry(): void {
+  /** A breaker has changed: it may be closed again before the next interval, and the others should know now. */
+  publishSoon(): void {
     const { clock } = this.#modules;
-    if (this.#timer === undefined || clock.monotonicMs() - this.#hurriedMs < HURRY_EVERY_MS) return;
-    this.#hurry ??= setImmediate(() => {
-      this.#hurry = undefined;
-      this.#hurriedMs = clock.monotonicMs();
-      this.#sendQualities(this.#hurriedMs);
+    if (this.#timer === undefined || clock.monotonicMs() - this.#soonMs < SOON_EVERY_MS) return;
+    this.#soon ??= setImmediate(() => {
+      this.#soon = undefined;
+      this.#soonMs = clock.monotonicMs();
+      this.#sendQualities(this.#soonMs);
     });
   }
 
   #ask(): void {
-    if (this.#hasHeard || this.#asks >= ASKS) return;
+    if (this.#hasReceived || this.#asks >= ASKS) return;
     this.#asks++;
     this.#modules.bus.publish(ASK, {});
   }
@@ -188,13 +188,13 @@ export class Gossip implements AsyncDisposable {
     for (const key of this.#sent.keys()) if (!known.has(key)) this.#sent.delete(key);
   }
 
-  #hear(message: unknown, from: string): void {
+  #receive(message: unknown, from: string): void {
     if (!isRecord(message) || !Array.isArray(message.suppliers) || message.suppliers.length > MAX_SUPPLIERS) return;
-    this.#hasHeard = true;
+    this.#hasReceived = true;
     const nowMs = this.#modules.clock.monotonicMs();
     const byKey = new Map<string, unknown>();
-    for (const said of message.suppliers as readonly unknown[]) {
-      if (isRecord(said) && typeof said.key === "string" && said.key.length <= MAX_KEY) byKey.set(said.key, said);
+    for (const entry of message.suppliers as readonly unknown[]) {
+      if (isRecord(entry) && typeof entry.key === "string" && entry.key.length <= MAX_KEY) byKey.set(entry.key, entry);
     }
     for (const quality of this.#modules.source.qualities()) {
       const snapshot = readQualitySnapshot(byKey.get(quality.key));
@@ -202,7 +202,7 @@ export class Gossip implements AsyncDisposable {
     }
   }
 
-  /** Heights without a {@link showed}, and chains that went back. */
+  /** Heights without a {@link heightServed}, and chains that went back. */
   #followHeights(nowMs: number): void {
     const known = new Set<string>();
     for (const height of this.#modules.source.heights()) {
@@ -210,7 +210,7 @@ export class Gossip implements AsyncDisposable {
       const served = height.served(nowMs);
       if (served === undefined) continue;
       if (served < (this.#heights.get(height.serviceId) ?? -1)) this.#heights.set(height.serviceId, served);
-      else this.showed(height.serviceId, served);
+      else this.heightServed(height.serviceId, served);
     }
     for (const id of this.#heights.keys()) if (!known.has(id)) this.#heights.delete(id);
   }
@@ -224,7 +224,7 @@ export class Gossip implements AsyncDisposable {
     }
   }
 
-  #hearHeights(message: unknown): void {
+  #receiveHeights(message: unknown): void {
     if (!isRecord(message) || !isRecord(message.heights)) return;
     const nowMs = this.#modules.clock.monotonicMs();
     const { heights } = message;
@@ -233,7 +233,7 @@ export class Gossip implements AsyncDisposable {
       const said = Object.hasOwn(heights, id) ? heights[id] : undefined;
       if (typeof said !== "number" || !Number.isSafeInteger(said) || said < 0) continue;
       const before = this.#heights.get(id);
-      // Said by another, so it need not be said by us; unless it is not believed.
+      // Another published it, so this process need not; unless the height is rejected.
       if (said > (before ?? -1)) this.#heights.set(id, said);
       height.wasServed(said, nowMs);
       if (height.served(nowMs) === said) continue;
@@ -245,7 +245,7 @@ export class Gossip implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     clearImmediate(this.#flush);
-    clearImmediate(this.#hurry);
+    clearImmediate(this.#soon);
     for (const end of this.#ends.splice(0)) end();
   }
 }

@@ -4,7 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { Clock } from "@turnpike/base";
 import { seededRandom } from "../../test/quality/random.ts";
 import { rpcProbeCall } from "../families/family.ts";
-import { createProber, DEFAULT_PROBER, type ProberOptions, type ProbeTarget, probeKey } from "./prober.ts";
+import { DEFAULT_PROBER, Prober, type ProberOptions, type ProbeTarget, probeKey } from "./prober.ts";
 import type { ProbeNeed } from "./supplier-quality.ts";
 
 interface FakeTarget extends ProbeTarget<string> {
@@ -39,7 +39,7 @@ const NO_CLOCK: Clock = { nowMs: () => 0, monotonicMs: () => 0 };
 
 function proberOf(targets: readonly FakeTarget[], options: Partial<ProberOptions> = {}, random = () => 0.5) {
   const closing = new AbortController();
-  const prober = createProber(
+  const prober = new Prober(
     { ...DEFAULT_PROBER, ...options },
     { targets, clock: NO_CLOCK, random, signal: closing.signal },
   );

@@ -36,7 +36,7 @@ export interface ProbeTarget<S> {
   probeNeed(nowMs: number): ProbeNeed;
 }
 
-/** Options of {@link createProber}. All times are 20 % more or less, at random. */
+/** All times are 20 % more or less, at random. */
 export interface ProberOptions {
   /** Time between two probes of one back-end. */
   readonly intervalMs: number;
@@ -69,18 +69,6 @@ export interface ProberModules<S> {
   readonly signal: AbortSignal;
 }
 
-/** Probes all back-ends again and again. */
-export interface Prober<S> extends AsyncDisposable {
-  /** Resolves when each back-end was probed once. */
-  start(): Promise<void>;
-  /** A target that is there from now on; probed soon, once this was started. */
-  add(target: ProbeTarget<S>): void;
-  /** A target that is there no more. */
-  remove(target: ProbeTarget<S>): void;
-  /** Probes a target's back-end now; joins a probe that runs. May be called before `start`. Never rejects. */
-  probe(target: ProbeTarget<S>): Promise<void>;
-}
-
 interface Group<S> {
   readonly targets: ProbeTarget<S>[];
   running: Promise<void> | undefined;
@@ -95,12 +83,8 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** Makes a prober. Nothing is sent before `start` or `probe`. */
-export function createProber<S>(options: ProberOptions, modules: ProberModules<S>): Prober<S> {
-  return new GroupProber(options, modules);
-}
-
-class GroupProber<S> implements Prober<S> {
+/** Probes all back-ends again and again. Nothing is sent before `start` or `probe`. */
+export class Prober<S> implements AsyncDisposable {
   readonly #options: ProberOptions;
   readonly #modules: ProberModules<S>;
   readonly #groups = new Map<string, Group<S>>();
@@ -115,6 +99,7 @@ class GroupProber<S> implements Prober<S> {
     for (const target of modules.targets) this.add(target);
   }
 
+  /** A target that is there from now on; probed soon, once this was started. */
   add(target: ProbeTarget<S>): void {
     const { probeKey } = target;
     let group = this.#groups.get(probeKey);
@@ -127,6 +112,7 @@ class GroupProber<S> implements Prober<S> {
     if (this.#started !== undefined) void this.#run(group);
   }
 
+  /** A target that is there no more. */
   remove(target: ProbeTarget<S>): void {
     const group = this.#groups.get(target.probeKey);
     const at = group?.targets.indexOf(target) ?? -1;
@@ -137,11 +123,13 @@ class GroupProber<S> implements Prober<S> {
     this.#groups.delete(target.probeKey);
   }
 
+  /** Resolves when each back-end was probed once. */
   start(): Promise<void> {
     this.#started ??= Promise.all([...this.#groups.values()].map((group) => this.#run(group))).then(() => undefined);
     return this.#started;
   }
 
+  /** Probes a target's back-end now; joins a probe that runs. May be called before `start`. Never rejects. */
   probe(target: ProbeTarget<S>): Promise<void> {
     const group = this.#groups.get(target.probeKey);
     if (group === undefined) return Promise.resolve();

@@ -197,7 +197,7 @@ export class SupplierQuality {
     return isRare ? "rare" : "normal";
   }
 
-  /** What was seen here, for other gateways; nothing that was heard from them. */
+  /** What was seen here, for other gateways; nothing that they reported. */
   snapshot(nowMs: number): QualitySnapshot {
     this.#look(nowMs);
     const { fast, chronic } = this.#score.evidence(nowMs);

@@ -35,7 +35,6 @@ export interface SessionSourceOptions {
 /** `known`: to the catalogue or the operator; `registered`: to the chain alone; `refused`: it cannot be served. */
 export type ServiceOrigin = "known" | "registered" | "refused";
 
-/** Modules of {@link SessionSource}. */
 export interface SessionSourceModules {
   readonly queries: PocketQueries;
   readonly head: ChainHead;

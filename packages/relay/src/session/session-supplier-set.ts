@@ -11,7 +11,6 @@ export interface SessionSupplierSetOptions {
   readonly service: ServiceId;
 }
 
-/** What a {@link SessionSupplierSet} uses. */
 export interface SessionSupplierSetModules {
   readonly source: Pick<SessionSource, "sessionsOf" | "hasApplication" | "onChange">;
   /** Has the connections to the suppliers' addresses. */

@@ -16,7 +16,6 @@ export interface SessionSuppliersOptions
   readonly allowPrivateSuppliers?: boolean;
 }
 
-/** What {@link SessionSuppliers} use. */
 export interface SessionSuppliersModules {
   readonly source: SessionSource;
   /** Signs requests and checks answers. */

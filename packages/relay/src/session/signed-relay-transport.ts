@@ -34,7 +34,6 @@ export interface SignedRelayTransportOptions {
   readonly extraRelaysPercent: number;
 }
 
-/** What {@link SignedRelayTransport} uses. */
 export interface SignedRelayTransportModules {
   readonly http: Pick<HttpTransport, "send">;
   readonly grpc: Pick<GrpcTransport, "send">;

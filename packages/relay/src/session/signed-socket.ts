@@ -5,7 +5,6 @@ import type { SessionSigners } from "./session-signers.ts";
 import type { SessionChoice, SessionEndpoint, SessionSupplierSet } from "./session-supplier-set.ts";
 import { readSignedFrame, type VerifyResponse } from "./signed-relay.ts";
 
-/** What {@link openSignedSocket} uses. */
 export interface SignedSocketModules {
   readonly signers: SessionSigners;
   readonly verify: VerifyResponse;

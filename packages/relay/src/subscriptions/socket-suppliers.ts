@@ -11,7 +11,6 @@ interface History {
   restUntilMs: number;
 }
 
-/** What {@link SocketSuppliers} use. */
 export interface SocketSuppliersModules {
   readonly clock: Clock;
   readonly random: () => number;

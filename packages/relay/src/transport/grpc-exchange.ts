@@ -6,7 +6,6 @@ import { frameMessage, type GrpcStatus, httpStatusOf, MessageReader, readGrpcSta
 import type { GrpcLink, GrpcOrigin } from "./grpc-origin.ts";
 import type { ResponseHeaders, TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
-/** What {@link grpcExchange} uses. */
 export interface GrpcExchangeModules {
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
@@ -194,7 +193,7 @@ class GrpcExchange {
     const link = this.#link;
     if (link !== undefined) {
       const { origin } = this.#target;
-      // Of a connection that is dead, nothing else may ever be heard.
+      // A dead connection may bring no other event.
       if (!result.ok && result.reason === "timeout") origin.retire(link);
       origin.release(link);
     }

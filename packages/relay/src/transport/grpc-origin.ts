@@ -13,7 +13,6 @@ export interface GrpcOriginOptions {
   readonly idleTimeoutMs: number;
 }
 
-/** What {@link GrpcOrigin} uses. */
 export interface GrpcOriginModules {
   readonly deadlines: Deadlines;
   /** Resolves the host; undefined: as the system does. */

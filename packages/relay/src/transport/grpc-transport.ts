@@ -26,7 +26,6 @@ export interface GrpcTransportOptions {
   readonly idleTimeoutMs?: number;
 }
 
-/** What {@link GrpcTransport} uses. */
 export interface GrpcTransportModules {
   readonly clock: Clock;
   /** Bounds the bytes of answers that are held while they arrive, with those of other transports. */

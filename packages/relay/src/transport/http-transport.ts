@@ -28,7 +28,6 @@ export interface HttpTransportOptions {
   readonly isPublicOnly?: boolean;
 }
 
-/** What {@link HttpTransport} uses. */
 export interface HttpTransportModules {
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import { fc } from "@turnpike/testkit/property";
-import type { CallInput, ParsedCall } from "./families/family.ts";
-import { familyOf, isListed, parsePaid } from "./families.ts";
+import type { CallInput, ParsedCall } from "./family.ts";
+import { familyOf, isListed, parsePaid } from "./registry.ts";
 
 const catalogue = createCatalogue({});
 function service(id: string): Service {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
-import { checkPath, formatPath, formatQuery, parsePath } from "./paths.ts";
+import { checkPath, formatPath, formatQuery, parsePath } from "./request-path.ts";
 
 test("well-formed paths are split and decoded once", () => {
   assert.deepEqual(parsePath("/a/b"), ["a", "b"]);

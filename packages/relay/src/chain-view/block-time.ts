@@ -1,4 +1,4 @@
-export interface PaceOptions {
+export interface BlockTimeOptions {
   /** Blocks of about five minutes in most of the catalogue; a guess until blocks were seen. */
   readonly syncAllowanceBlocks: number;
   /** Growth is not extrapolated over more time. */
@@ -13,13 +13,13 @@ const WEIGHT = 0.25;
 const WINDOW_MS = 10_000;
 
 /** How quickly a chain grows, by the times at which its agreed height went up. */
-export class Pace {
-  readonly #options: PaceOptions;
+export class BlockTime {
+  readonly #options: BlockTimeOptions;
   #from: { readonly heightBlocks: number; readonly atMs: number } | undefined;
   #atMs = 0;
   #blockMs: number | undefined;
 
-  constructor(options: PaceOptions) {
+  constructor(options: BlockTimeOptions) {
     this.#options = options;
   }
 

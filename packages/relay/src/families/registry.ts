@@ -1,19 +1,19 @@
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
-import { beacon } from "./families/beacon.ts";
-import { bitcoin } from "./families/bitcoin.ts";
-import { cosmos } from "./families/cosmos.ts";
-import { evm } from "./families/evm.ts";
-import { type CallInput, chainFault, type Family, type ParsedCall, supplierFault } from "./families/family.ts";
-import { http } from "./families/http.ts";
-import { near } from "./families/near.ts";
-import { radix } from "./families/radix.ts";
-import { search } from "./families/search.ts";
-import { solana } from "./families/solana.ts";
-import { sui } from "./families/sui.ts";
-import { tron } from "./families/tron.ts";
-import { parsePath } from "./paths.ts";
-import { matchPath } from "./templates.ts";
+import { beacon } from "./beacon.ts";
+import { bitcoin } from "./bitcoin.ts";
+import { cosmos } from "./cosmos.ts";
+import { evm } from "./evm.ts";
+import { type CallInput, chainFault, type Family, type ParsedCall, supplierFault } from "./family.ts";
+import { http } from "./http.ts";
+import { near } from "./near.ts";
+import { matchPath } from "./path-templates.ts";
+import { radix } from "./radix.ts";
+import { parsePath } from "./request-path.ts";
+import { search } from "./search.ts";
+import { solana } from "./solana.ts";
+import { sui } from "./sui.ts";
+import { tron } from "./tron.ts";
 
 /**
  * Services of which nothing is known but their form. What a back-end says is wrong may be the client's fault or its own:
