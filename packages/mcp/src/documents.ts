@@ -22,18 +22,10 @@ export interface ServiceFacts {
   readonly operations: readonly string[];
 }
 
-/** What `/openapi.json` says of one service's route, with references filled in. */
+/** Schemas of one service's route in `/openapi.json`, with references filled in. */
 export interface RouteFacts {
   readonly request: unknown;
   readonly answer: unknown;
-}
-
-/** The documents of a gateway, read over HTTP and kept for a short time. */
-export interface GatewayDocuments {
-  /** @throws AppError GATEWAY_UNREACHABLE; NOT_FOUND when the gateway has no such list. */
-  services(signal?: AbortSignal): Promise<readonly ServiceFacts[]>;
-  /** Undefined when the description has no such route. @throws AppError GATEWAY_UNREACHABLE. */
-  route(serviceId: string, signal?: AbortSignal): Promise<RouteFacts | undefined>;
 }
 
 /** Most operations of a service that are read; a list as long as this may be cut. */
@@ -107,18 +99,24 @@ function routeOf(description: unknown, serviceId: string): RouteFacts | undefine
   return { request: filledIn(description, request), answer: member(envelope, "properties", "data") };
 }
 
-class HttpDocuments implements GatewayDocuments {
+/** The documents of a gateway, read over HTTP and kept for a short time. */
+export class GatewayDocuments {
   readonly #gateway: string;
   readonly #fetch: typeof globalThis.fetch;
   readonly #clock: Clock;
   readonly #kept = new Map<string, { readonly atMs: number; readonly value: Promise<unknown> }>();
 
-  constructor(gateway: string, fetch: typeof globalThis.fetch, clock: Clock) {
-    this.#gateway = gateway;
-    this.#fetch = fetch;
-    this.#clock = clock;
+  /** `gateway` is its base URL, without a slash at its end. */
+  constructor(
+    opts: { readonly gateway: string },
+    modules: { readonly clock: Clock; readonly fetch?: typeof globalThis.fetch },
+  ) {
+    this.#gateway = opts.gateway;
+    this.#fetch = modules.fetch ?? globalThis.fetch;
+    this.#clock = modules.clock;
   }
 
+  /** @throws AppError GATEWAY_UNREACHABLE; NOT_FOUND when the gateway has no such list. */
   async services(signal?: AbortSignal): Promise<readonly ServiceFacts[]> {
     const list = await this.#document("/services.json", LIST_AGE_MS, signal);
     if (!Array.isArray(list)) {
@@ -127,6 +125,7 @@ class HttpDocuments implements GatewayDocuments {
     return list.slice(0, MAX_SERVICES).flatMap(serviceOf);
   }
 
+  /** Undefined when the description has no such route. @throws AppError GATEWAY_UNREACHABLE. */
   async route(serviceId: string, signal?: AbortSignal): Promise<RouteFacts | undefined> {
     return routeOf(await this.#document("/openapi.json", DESCRIPTION_AGE_MS, signal), serviceId);
   }
@@ -171,12 +170,4 @@ class HttpDocuments implements GatewayDocuments {
       throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} cannot be read.`, cause });
     }
   }
-}
-
-/** Reads the documents of a gateway. `gateway` is its base URL, without a slash at its end. */
-export function createGatewayDocuments(
-  opts: { readonly gateway: string },
-  modules: { readonly clock: Clock; readonly fetch?: typeof globalThis.fetch },
-): GatewayDocuments {
-  return new HttpDocuments(opts.gateway, modules.fetch ?? globalThis.fetch, modules.clock);
 }

@@ -1,10 +1,11 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { ERRORS, type ErrorCode, errorRow, isAppError, type Log } from "@turnpike/base";
 import type { PurchaseResult } from "@turnpike/client";
-import { oneLine } from "./fence.ts";
-import { MAX_SAID_CHARACTERS } from "./limits.ts";
-import { withoutPayment } from "./secrets.ts";
-import { type CallRecord, usdOf } from "./session.ts";
+import { oneLine, withoutPayment } from "./fence.ts";
+import { type CallRecord, usdOf } from "./mcp-session.ts";
+
+/** Most characters of a gateway's message that are passed on. */
+const MAX_QUOTED_CHARACTERS = 600;
 
 /** What to do next, where the registry's advice is for people at a command line. */
 const NEXT: Partial<Record<ErrorCode, string>> = {
@@ -78,8 +79,8 @@ export interface ToolFailure {
   readonly settlementId?: string;
 }
 
-/** The result of a tool that failed: a tool error, never a protocol error, with no word of how we are made. */
-export function failed(failure: ToolFailure): CallToolResult {
+/** The result of a tool that failed: a tool error, never a protocol error, without internals. */
+export function failureResult(failure: ToolFailure): CallToolResult {
   const { code, record, settlementId } = failure;
   const message = withoutPayment(failure.message, record?.payment);
   const next = record?.state === "open" ? resumeText(record) : (failure.next ?? nextOf(code));
@@ -106,32 +107,37 @@ export function failed(failure: ToolFailure): CallToolResult {
   };
 }
 
+/** A gateway's message as one bounded JSON string, for use inside a sentence of the server. */
+export function quoted(message: string): string {
+  return JSON.stringify(oneLine(message, MAX_QUOTED_CHARACTERS));
+}
+
 type Refused = Extract<PurchaseResult, { kind: "refused" }>;
 
-/** The result of a call that the gateway refused. Its words are quoted: they are not ours. */
-export function refused(result: Refused, record: CallRecord): CallToolResult {
+/** The result of a call that the gateway refused. Its message is quoted: it is third-party text. */
+export function refusalResult(result: Refused, record: CallRecord): CallToolResult {
   const code = /^[A-Z][A-Z0-9_]{1,60}$/.test(result.code) ? result.code : "INTERNAL";
-  const said = oneLine(withoutPayment(result.message, record.payment), MAX_SAID_CHARACTERS);
+  const message = quoted(withoutPayment(result.message, record.payment));
   const { settlementId } = result.receipt ?? {};
-  return failed({
+  return failureResult({
     code,
-    message: `The call was refused with status ${result.status}. The gateway's words: ${JSON.stringify(said)}`,
+    message: `The call was refused with status ${result.status}. The gateway's words: ${message}`,
     retryable: result.retryable,
     record,
     ...(settlementId === undefined ? {} : { settlementId }),
   });
 }
 
-/** The result of whatever was thrown. A fault of ours says no more than that; the log has its kind. */
-export function thrown(error: unknown, record: CallRecord | undefined, log: Log): CallToolResult {
+/** The result of an error. A fault of ours is reported as such and no more; the log has its kind. */
+export function errorResult(error: unknown, record: CallRecord | undefined, log: Log): CallToolResult {
   const more = record === undefined ? {} : { record };
   if (isAppError(error)) {
     const message = oneLine(error.message, 1_200);
-    return failed({ code: error.code, message, retryable: errorRow(error.code).retryable, ...more });
+    return failureResult({ code: error.code, message, retryable: errorRow(error.code).retryable, ...more });
   }
   const name = error instanceof Error ? error.name : typeof error;
   if (name === "AbortError" || name === "TimeoutError") {
-    return failed({
+    return failureResult({
       code: "CANCELLED",
       message: "The call was cancelled or took too long.",
       retryable: true,
@@ -140,5 +146,5 @@ export function thrown(error: unknown, record: CallRecord | undefined, log: Log)
     });
   }
   log.error({ kind: name }, "a tool failed");
-  return failed({ code: "INTERNAL", message: errorRow("INTERNAL").message, retryable: true, ...more });
+  return failureResult({ code: "INTERNAL", message: errorRow("INTERNAL").message, retryable: true, ...more });
 }

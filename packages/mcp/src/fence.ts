@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { isRecord } from "@turnpike/base";
 
-/** Text of somebody else, cut and fenced. */
+/** Third-party text, cut and fenced. */
 export interface Fenced {
-  /** What the server says of it, to stand before it. */
+  /** The server's warning, to stand before it. */
   readonly notice: string;
   /** The text between its two marker lines. */
   readonly text: string;
@@ -34,7 +35,7 @@ export function visible(text: string): string {
   return text.replace(UNSEEN, escaped);
 }
 
-/** One line of somebody else's words, bounded, for use inside a sentence of the server. */
+/** One line of third-party text, bounded, for use inside a sentence of the server. */
 export function oneLine(text: string, maxCharacters: number): string {
   const line = visible(text.replace(/\s+/g, " ").trim());
   return line.length <= maxCharacters ? line : `${cutAt(line, maxCharacters)}…`;
@@ -47,8 +48,8 @@ function cutAt(text: string, length: number): string {
 }
 
 /**
- * Puts third-party text between two lines that nobody can foresee, so that it cannot pose as the words of the server:
- * it would have to guess 128 random bits to end its fence.
+ * Puts third-party text between two unpredictable lines, so that it cannot pose as the server's words: it would have to
+ * guess 128 random bits to end its fence.
  */
 export function fence(text: string, maxCharacters: number): Fenced {
   const boundary = randomBytes(16).toString("hex");
@@ -68,4 +69,23 @@ export function fence(text: string, maxCharacters: number): Fenced {
     characters: seen.length,
     shownCharacters: shown.length,
   };
+}
+
+function signatureOf(payment: string): string[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(payment, "base64").toString("utf8"));
+  } catch {
+    return [];
+  }
+  const signature = isRecord(value) && isRecord(value.payload) ? value.payload.signature : undefined;
+  return typeof signature === "string" && signature.length >= 64 ? [signature, signature.replace(/^0x/, "")] : [];
+}
+
+/**
+ * Removes a signed payment and its signature from third-party text: a gateway may echo what it was sent.
+ */
+export function withoutPayment(text: string, payment: string | undefined): string {
+  if (payment === undefined || payment === "") return text;
+  return [payment, ...signatureOf(payment)].reduce((at, secret) => at.replaceAll(secret, "[signature]"), text);
 }

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeStreamableHTTPServerTransport } from "@modelcontextprotocol/node";
 import type { Clock, Log } from "@turnpike/base";
+import type { McpSession } from "./mcp-session.ts";
 import { createMcpServer } from "./server.ts";
-import type { Session } from "./session.ts";
 import type { McpServerModules, McpServerOptions } from "./types.ts";
 
 /** One client's session over HTTP. */
@@ -14,7 +14,7 @@ interface HttpSession {
   usedAtMs: number;
 }
 
-/** Bounds of {@link HttpSessions}. */
+/** How many sessions there may be, and how long an idle one is kept. */
 export interface HttpSessionsOptions {
   readonly maxSessions: number;
   readonly idleMs: number;
@@ -22,7 +22,7 @@ export interface HttpSessionsOptions {
 
 export interface HttpSessionsModules extends Omit<McpServerModules, "session"> {
   /** Makes the budget of a new session. */
-  readonly newSession: () => Session;
+  readonly newSession: () => McpSession;
   readonly clock: Clock;
 }
 

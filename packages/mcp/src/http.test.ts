@@ -9,13 +9,7 @@ import { isAppError, silentLog, systemClock } from "@turnpike/base";
 import { createClient, memoryJournal } from "@turnpike/client";
 import { virtualClock } from "@turnpike/testkit";
 import { countingSigner, errorOf, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
-import {
-  createGatewayDocuments,
-  createSession,
-  type McpHttpOptions,
-  type McpHttpServer,
-  serveMcpHttp,
-} from "./index.ts";
+import { GatewayDocuments, type McpHttpOptions, type McpHttpServer, McpSession, serveMcpHttp } from "./index.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
 const INITIALIZE = {
@@ -56,8 +50,8 @@ suite("MCP over streamable HTTP", () => {
             journal: one,
             retryForMs: 0,
           }),
-        newSession: () => createSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal }),
-        documents: createGatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
+        newSession: () => new McpSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal }),
+        documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
         log: silentLog,
         clock,
       },

@@ -6,8 +6,8 @@ import { createMcpHandler, isInitializeRequest, isLegacyRequest } from "@modelco
 import { AppError, type Clock, createHostCheck, isLoopbackHost } from "@turnpike/base";
 import { corsHeaders, type Refusal, refusalOf, refuse } from "./http-guard.ts";
 import { HttpSessions, type HttpSessionsModules } from "./http-sessions.ts";
+import type { McpSession } from "./mcp-session.ts";
 import { createMcpServer } from "./server.ts";
-import type { Session } from "./session.ts";
 import type { McpServerOptions } from "./types.ts";
 
 export interface McpHttpOptions extends McpServerOptions {
@@ -86,7 +86,7 @@ class Endpoint {
   readonly #modern: ReturnType<typeof createMcpHandler>;
   readonly #modules: McpHttpModules;
   readonly #stopping = new AbortController();
-  #shared: { readonly session: Session; usedAtMs: number } | undefined;
+  #shared: { readonly session: McpSession; usedAtMs: number } | undefined;
   #inFlight = 0;
   #idle: (() => void) | undefined;
   #closing = false;
@@ -133,7 +133,7 @@ class Endpoint {
     await this.#route(request, response);
   }
 
-  /** Waits for calls under way, then ends everything. */
+  /** Waits for calls in flight, then ends everything. */
   async close(): Promise<void> {
     this.#closing = true;
     if (this.#inFlight > 0) {
@@ -200,8 +200,8 @@ class Endpoint {
     await toNodeHandler(this.#modern)(like, response, json);
   }
 
-  /** Revisions without sessions share one: nothing tells their clients apart. It ends when it has been idle. */
-  #sharedSession(): Session {
+  /** Revisions without sessions share one, since their clients cannot be distinguished. It ends when it has been idle. */
+  #sharedSession(): McpSession {
     const { clock, newSession } = this.#modules;
     const now = clock.monotonicMs();
     const idleMs = this.#opts.idleMs ?? 1_800_000;

@@ -1,6 +1,6 @@
-export { createGatewayDocuments, type GatewayDocuments, type RouteFacts, type ServiceFacts } from "./documents.ts";
+export { GatewayDocuments, type RouteFacts, type ServiceFacts } from "./documents.ts";
 export { type McpHttpModules, type McpHttpOptions, type McpHttpServer, serveMcpHttp } from "./http.ts";
+export { McpSession, type McpSessionOptions } from "./mcp-session.ts";
 export { createMcpServer } from "./server.ts";
-export { createSession, type Session, type SessionOptions } from "./session.ts";
 export { type McpStdioModules, type McpStdioServer, serveMcpStdio } from "./stdio.ts";
 export type { McpServerModules, McpServerOptions } from "./types.ts";

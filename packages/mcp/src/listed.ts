@@ -5,7 +5,7 @@ import { oneLine } from "./fence.ts";
 /** The operation that is the body of the route itself. */
 const OWN_BODY = "POST /";
 const PATH_METHOD = /^(GET|POST) \/([^?]*)(?:\?.*)?$/s;
-/** What is shown of a list that somebody else wrote: names, and nothing that reads as a sentence. */
+/** What is shown of a third-party list: names, and nothing that reads as a sentence. */
 const NAME = /^(?:(?:GET|POST) )?[\w./:{}*~-]{1,120}$/;
 const MAX_NEAR_NAMES = 5;
 
@@ -76,7 +76,7 @@ function assertMethod({ id, operations }: ServiceFacts, request: Readonly<Record
   }
 }
 
-/** What a member must be, where it certainly is not; what may be read as it, such as "3" for a number, is let pass. */
+/** What a member must be, where it certainly is not; what may be read as it, such as "3" for a number, is accepted. */
 function kindFault(schema: unknown, value: unknown): string | undefined {
   if (!isRecord(schema) || value === null) return undefined;
   const nested = typeof value === "object";
@@ -122,14 +122,14 @@ function bodyFault(schema: unknown, body: Readonly<Record<string, unknown>>): st
 }
 
 /**
- * Holds that a call is one that the gateway lists, before anything is signed: a payment that is refused for its request
- * counts against the budget until it expires. What the list does not say is let pass: the gateway decides.
+ * Checks that a call is one that the gateway lists, before anything is signed: a payment that is refused for its request
+ * counts against the budget until it expires. What the list does not say is accepted: the gateway decides.
  * @throws AppError METHOD_NOT_ALLOWED, BAD_PATH or INVALID_PARAMS; nothing was signed.
  */
 export async function assertListed(
   service: ServiceFacts,
   call: { readonly target: string; readonly request: unknown },
-  documents: GatewayDocuments,
+  documents: Pick<GatewayDocuments, "route">,
   signal: AbortSignal,
 ): Promise<void> {
   const { id, operations } = service;

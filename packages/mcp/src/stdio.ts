@@ -44,13 +44,13 @@ export function serveMcpStdio(opts: McpServerOptions, modules: McpStdioModules):
     onerror: logged(log),
     maxSubscriptions: 16,
   });
-  // A message that is too large closes the transport without a word to the other end.
+  // A message that is too large closes the transport without notice to the other end.
   const close = transport.onclose;
   transport.onclose = () => {
     close?.();
     resolve();
   };
-  // Nobody hears the answer any more; a payment that was signed stays open, in the journal.
+  // No answer can be delivered any more; a payment that was signed stays open, in the journal.
   void closed.then(() => stopping.abort());
   return {
     closed,

@@ -1,7 +1,7 @@
 import type { Log } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
 import type { GatewayDocuments } from "./documents.ts";
-import type { Session } from "./session.ts";
+import type { McpSession } from "./mcp-session.ts";
 
 export interface McpServerOptions {
   /** Base URL of the gateway, as it is shown. */
@@ -19,8 +19,8 @@ export interface McpServerOptions {
 export interface McpServerModules {
   /** Makes the client of one call, on the journal that it is given: budgets are held there. */
   readonly client: (journal: SpendJournal) => Client;
-  readonly session: Session;
-  readonly documents: GatewayDocuments;
+  readonly session: McpSession;
+  readonly documents: Pick<GatewayDocuments, "services" | "route">;
   readonly log: Log;
   /** Ends calls under way when the process stops; a payment that was signed stays open. */
   readonly stopping?: AbortSignal;

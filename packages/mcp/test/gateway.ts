@@ -13,7 +13,7 @@ import {
   signerFromKey,
 } from "@turnpike/client";
 import { virtualClock } from "@turnpike/testkit";
-import { createGatewayDocuments, createMcpServer, createSession, type McpServerModules } from "../src/index.ts";
+import { createMcpServer, GatewayDocuments, type McpServerModules, McpSession } from "../src/index.ts";
 
 /** A transaction of the stand-in's receipts. */
 export const HASH = `0x${"ab".repeat(32)}`;
@@ -264,7 +264,7 @@ export function openCount(result: { readonly structuredContent?: unknown }): num
 export async function connected(gateway: StandInGateway, bend: Bend = {}) {
   const signer = bend.signer ?? countingSigner();
   const journal = bend.journal ?? memoryJournal();
-  const session = createSession(
+  const session = new McpSession(
     { perCallMicroUsd: 50_000n, perSessionMicroUsd: bend.perSessionMicroUsd ?? 1_000_000n },
     { journal },
   );
@@ -287,7 +287,7 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
     {
       client: make,
       session,
-      documents: createGatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
+      documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
       log: silentLog,
       ...bend.modules,
     },

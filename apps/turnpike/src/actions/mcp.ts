@@ -125,12 +125,12 @@ function sayStarted(opts: McpOptions, { server, opened }: Buyer, where: string, 
 class InputEnded extends Error {}
 
 async function serveStdio(opts: McpOptions, context: CommandContext, buyer: Buyer, log: Log): Promise<void> {
-  const { createGatewayDocuments, createSession, serveMcpStdio } = await import("@turnpike/mcp");
+  const { GatewayDocuments, McpSession, serveMcpStdio } = await import("@turnpike/mcp");
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
   using began = beginSession(opened);
   const { usedMicroUsd, since } = began;
-  const session = createSession({ perCallMicroUsd, perSessionMicroUsd, usedMicroUsd }, { journal: opened.journal });
-  const documents = createGatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
+  const session = new McpSession({ perCallMicroUsd, perSessionMicroUsd, usedMicroUsd }, { journal: opened.journal });
+  const documents = new GatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
   const used = unitsToDecimal(usedMicroUsd, 6);
   try {
     await serve(context, { log }, async () => {
@@ -149,11 +149,11 @@ async function serveStdio(opts: McpOptions, context: CommandContext, buyer: Buye
 }
 
 async function serveHttp(opts: McpOptions, context: CommandContext, buyer: Buyer, log: Log): Promise<void> {
-  const { createGatewayDocuments, createSession, serveMcpHttp } = await import("@turnpike/mcp");
+  const { GatewayDocuments, McpSession, serveMcpHttp } = await import("@turnpike/mcp");
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
   const token = await tokenOf(opts, context);
-  const documents = createGatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
-  const newSession = () => createSession({ perCallMicroUsd, perSessionMicroUsd }, { journal: opened.journal });
+  const documents = new GatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
+  const newSession = () => new McpSession({ perCallMicroUsd, perSessionMicroUsd }, { journal: opened.journal });
   await serve(context, { log }, async () => {
     const http = await serveMcpHttp(
       {

@@ -4,21 +4,21 @@ import { AppError, type ErrorCode, errorRow, isAppError } from "@turnpike/base";
 import type { CallOptions, Quote } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
-import { BOUGHT, bought } from "../bought.ts";
-import { failed, refused, thrown } from "../failure.ts";
-import { oneLine } from "../fence.ts";
-import { DEFAULT_MAX_DATA_CHARACTERS, MAX_SAID_CHARACTERS } from "../limits.ts";
+import { errorResult, failureResult, quoted, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
-import { type CallRecord, usdOf } from "../session.ts";
+import { type CallRecord, usdOf } from "../mcp-session.ts";
+import { BOUGHT, purchaseResult } from "../purchase-result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
 import { serviceId } from "./discover.ts";
-import { addTool, told } from "./tool.ts";
+import { addTool, textResult } from "./tool.ts";
 
 /**
- * Time for one call that buys, in milliseconds. Clients of MCP give up after a minute by default, and then nobody would
- * be told what became of the payment.
+ * Time for one call that buys, in milliseconds. Clients of MCP give up after a minute by default, and would then
+ * not learn what became of the payment.
  */
-const CALL_TIME_MS = 50_000;
+const CALL_TIMEOUT_MS = 50_000;
+/** Most characters of a bought answer that one result shows, unless the options say otherwise. */
+const DEFAULT_MAX_DATA_CHARACTERS = 40_000;
 
 const request = z
   .record(z.string(), z.unknown())
@@ -36,20 +36,24 @@ const price = z
   .regex(/^\d{1,9}(\.\d{1,18})?$/, "is no amount of US dollars such as 0.01")
   .optional();
 
-/** Errors of a quote whose words are the client's own; all others are the gateway's. */
-const OURS: ReadonlySet<string> = new Set<ErrorCode>(["PAYMENT_OPTION_UNKNOWN", "GATEWAY_UNREACHABLE", "USAGE"]);
+/** Errors of a quote whose message is the client's own; all others are the gateway's. */
+const CLIENT_ERRORS: ReadonlySet<string> = new Set<ErrorCode>([
+  "PAYMENT_OPTION_UNKNOWN",
+  "GATEWAY_UNREACHABLE",
+  "USAGE",
+]);
 
 const isQuote = (value: Quote | CallToolResult): value is Quote => "terms" in value;
 
-/** A call that is asked for: what the client is given, and its key among the quotes. */
-interface Asked {
+/** A call as the client takes it, and its key among the quotes. */
+interface ServiceCall {
   readonly id: string;
   readonly service: string;
   readonly request: unknown;
   readonly key: string;
 }
 
-function asked(args: { service_id: string; request?: unknown; path?: string | undefined }): Asked {
+function callOf(args: { service_id: string; request?: unknown; path?: string | undefined }): ServiceCall {
   const service = targetOf(args.service_id, args.path);
   const body = args.request === undefined ? undefined : canonical(args.request);
   const key = createHash("sha256")
@@ -58,9 +62,9 @@ function asked(args: { service_id: string; request?: unknown; path?: string | un
   return { id: args.service_id, service, request: body, key };
 }
 
-/** Holds that the gateway sells the service now and lists the call, where it has a list that can be read. */
+/** Checks that the gateway sells the service now and lists the call, where it has a list that can be read. */
 async function assertSold(
-  { id, service, request: body }: Asked,
+  { id, service, request: body }: ServiceCall,
   { documents }: McpServerModules,
   signal: AbortSignal,
 ): Promise<void> {
@@ -75,14 +79,14 @@ async function assertSold(
     throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
   }
   if (!found.servesNow) {
-    throw new AppError("NO_SUPPLIERS", { message: `Nobody serves ${id} now; nothing was signed.` });
+    throw new AppError("NO_SUPPLIERS", { message: `No supplier serves ${id} now; nothing was signed.` });
   }
   await assertListed(found, { target: service, request: body }, documents, signal);
 }
 
-/** Buys or resumes one call, and tells how it ended, whatever happens. */
+/** Buys or resumes one call, and reports how it ended, whatever happens. */
 async function buy(
-  call: Asked,
+  call: ServiceCall,
   mode: "buy" | "resume",
   options: CallOptions,
   opts: McpServerOptions,
@@ -93,10 +97,10 @@ async function buy(
   const maxDataCharacters = opts.maxDataCharacters ?? DEFAULT_MAX_DATA_CHARACTERS;
   try {
     const result = await modules.client(record.journal).call(call.service, call.request, options);
-    if (result.kind !== "refused") return bought(call.id, result, { record, session, maxDataCharacters });
-    return refused(result, record);
+    if (result.kind !== "refused") return purchaseResult(call.id, result, { record, session, maxDataCharacters });
+    return refusalResult(result, record);
   } catch (error) {
-    return thrown(error, record, log);
+    return errorResult(error, record, log);
   } finally {
     record.close();
     if (record.state !== "unsigned") {
@@ -108,7 +112,8 @@ async function buy(
   }
 }
 
-const until = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(CALL_TIME_MS)]);
+const withTimeout = (signal: AbortSignal): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
 
 function addQuote(server: McpServer, modules: McpServerModules): void {
   addTool(server, modules, {
@@ -129,18 +134,17 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
     }),
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true },
     async run(args, signal) {
-      const call = asked(args);
+      const call = callOf(args);
       const { session } = modules;
       const quote = await modules
         .client(session.journal)
-        .quote(call.service, call.request, { signal: until(signal) })
+        .quote(call.service, call.request, { signal: withTimeout(signal) })
         .catch((error: unknown): CallToolResult => {
-          if (!isAppError(error) || OURS.has(error.code)) throw error;
+          if (!isAppError(error) || CLIENT_ERRORS.has(error.code)) throw error;
           const { code } = error;
-          const said = JSON.stringify(oneLine(error.message, MAX_SAID_CHARACTERS));
-          return failed({
+          return failureResult({
             code,
-            message: `There is no price. The gateway's words: ${said}`,
+            message: `There is no price. The gateway's words: ${quoted(error.message)}`,
             retryable: errorRow(code).retryable,
           });
         });
@@ -154,7 +158,7 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
         `${call.id}: ${usd} USD for this call, paid in ${asset} on ${network}. Nothing was signed. ` +
         `${quote.withinCap ? "It is within" : "It is over"} the budget of one call; ` +
         `${usdOf(left)} USD are left in this session${fits ? "" : ", which is too little"}.`;
-      return told(text, {
+      return textResult(text, {
         service_id: call.id,
         price_usd: usd,
         network,
@@ -169,14 +173,14 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
 
 const SPENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 
-async function buyAsked(
+async function buyWithinQuote(
   args: { service_id: string; request?: unknown; path?: string | undefined; max_price_usd?: string | undefined },
   signal: AbortSignal,
   opts: McpServerOptions,
   modules: McpServerModules,
 ): Promise<CallToolResult> {
-  const call = asked(args);
-  const ends = until(signal);
+  const call = callOf(args);
+  const ends = withTimeout(signal);
   await assertSold(call, modules, ends);
   const quoted = modules.session.quotes.get(call.key);
   const max = args.max_price_usd ?? quoted;
@@ -200,7 +204,7 @@ function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerMo
     }),
     output: BOUGHT,
     annotations: SPENDS,
-    run: (args, signal) => buyAsked(args, signal, opts, modules),
+    run: (args, signal) => buyWithinQuote(args, signal, opts, modules),
   });
   addTool(server, modules, {
     name: "web_search",
@@ -217,7 +221,7 @@ function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerMo
     annotations: SPENDS,
     run: ({ query, max_results: most, max_price_usd }, signal) => {
       const body = { query, ...(most === undefined ? {} : { max_results: most }) };
-      return buyAsked({ service_id: "search", request: body, max_price_usd }, signal, opts, modules);
+      return buyWithinQuote({ service_id: "search", request: body, max_price_usd }, signal, opts, modules);
     },
   });
 }
@@ -245,7 +249,7 @@ function addResume(server: McpServer, opts: McpServerOptions, modules: McpServer
     // Presenting it again may let the gateway take what was signed before: once, however often it is presented.
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
     async run(args, signal) {
-      const sent = args.payment_id === undefined ? undefined : modules.session.sent.get(args.payment_id);
+      const sent = args.payment_id === undefined ? undefined : modules.session.sentRequest(args.payment_id);
       if (args.service_id === undefined && sent === undefined) {
         throw new AppError("INVALID_PARAMS", {
           message:
@@ -261,8 +265,8 @@ function addResume(server: McpServer, opts: McpServerOptions, modules: McpServer
               request: sent?.request,
               key: "",
             }
-          : asked({ ...args, service_id: args.service_id });
-      return buy(call, "resume", { signal: until(signal) }, opts, modules);
+          : callOf({ ...args, service_id: args.service_id });
+      return buy(call, "resume", { signal: withTimeout(signal) }, opts, modules);
     },
   });
 }

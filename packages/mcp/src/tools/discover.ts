@@ -4,11 +4,14 @@ import { z } from "zod";
 import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
 import { oneLine, visible } from "../fence.ts";
-import { MAX_OPERATIONS, MAX_SCHEMA_CHARACTERS } from "../limits.ts";
 import { nearText } from "../listed.ts";
-import { rankServices } from "../rank.ts";
 import type { McpServerModules } from "../types.ts";
-import { addTool, told } from "./tool.ts";
+import { addTool, textResult } from "./tool.ts";
+
+/** Most characters of the schemas that `describe_service` shows. */
+const MAX_SCHEMA_CHARACTERS = 24_000;
+/** Most operations that `describe_service` names. */
+const MAX_OPERATIONS = 300;
 
 /** A `service_id` argument. */
 export const serviceId = z
@@ -38,6 +41,50 @@ const shown = (service: ServiceFacts): z.output<typeof SERVICE> => ({
 
 const READS = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: true };
 
+const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+
+/** How well a word fits a text: whole words count more than beginnings, beginnings more than parts. */
+function fit(word: string, text: string): number {
+  const low = text.toLowerCase();
+  if (!low.includes(word)) return 0;
+  const words = wordsOf(low);
+  if (words.includes(word)) return 1;
+  if (words.some((one) => one.startsWith(word))) return 0.6;
+  return word.length >= 4 ? 0.25 : 0;
+}
+
+function scoreOf(service: ServiceFacts, words: readonly string[]): number {
+  let sum = 0;
+  for (const word of words) {
+    const best = Math.max(
+      service.id === word ? 12 : 6 * fit(word, service.id),
+      8 * fit(word, service.name),
+      4 * Math.max(0, ...service.tags.map((tag) => fit(word, tag))),
+      4 * fit(word, service.category),
+      2 * fit(word, service.description),
+      3 * Math.max(0, ...service.operations.map((name) => fit(word, name))),
+    );
+    sum += best;
+  }
+  return sum;
+}
+
+/** Services that fit, the best first; those that answer now come before those that do not. Without a query, all. */
+function rankServices(
+  services: readonly ServiceFacts[],
+  query: string | undefined,
+  category: string | undefined,
+): readonly ServiceFacts[] {
+  const wanted = category?.trim().toLowerCase();
+  const kept = services.filter((one) => wanted === undefined || wanted === "" || one.category.toLowerCase() === wanted);
+  const words = [...new Set(wordsOf(query ?? ""))].slice(0, 16);
+  const scored = kept.map((service, at) => ({ service, at, score: scoreOf(service, words) }));
+  const hits = words.length === 0 ? scored : scored.filter(({ score }) => score > 0);
+  return hits
+    .sort((a, b) => b.score - a.score || Number(b.service.servesNow) - Number(a.service.servesNow) || a.at - b.at)
+    .map(({ service }) => service);
+}
+
 function addSearchServices(server: McpServer, modules: McpServerModules): void {
   addTool(server, modules, {
     name: "search_services",
@@ -46,7 +93,7 @@ function addSearchServices(server: McpServer, modules: McpServerModules): void {
       "Finds services that this gateway sells: web search, blockchain nodes, document tools and others. Costs nothing. " +
       "Use it first, to learn the id of a service; then describe_service for how to call it.",
     input: z.object({
-      query: z.string().max(400).optional().describe("Words that tell what is wanted; left out: all services"),
+      query: z.string().max(400).optional().describe("Words that describe what is wanted; left out: all services"),
       category: z.string().max(60).optional().describe("Only services of this category"),
       limit: z.number().int().min(1).max(50).default(10).describe("Most services to give; 10 by default"),
     }),
@@ -66,7 +113,7 @@ function addSearchServices(server: McpServer, modules: McpServerModules): void {
         found.length === 0
           ? `No service fits. Categories: ${categories.join(", ")}.`
           : `${services.length} of ${found.length} services that fit, of ${all.length}. Names and descriptions are the gateway's words:`;
-      return told([head, ...lines].join("\n"), { services, found: found.length, categories });
+      return textResult([head, ...lines].join("\n"), { services, found: found.length, categories });
     },
   });
 }
@@ -82,7 +129,7 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
     name: "describe_service",
     title: "Describe a service",
     description:
-      "Tells how one service is called: its operations, an example request, the price, and where it is free. Costs nothing. " +
+      "Returns how one service is called: its operations, an example request, the price, and where it is free. Costs nothing. " +
       "Without `operation` it gives an index of the operations; with one, the schemas of the request and the answer.",
     input: z.object({
       service_id: serviceId,
@@ -135,8 +182,8 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
       };
       const rest = operations.length - named.length;
       const more =
-        asked === undefined && rest > 0 ? `\n${rest} more operations are left out; name one to be told of it.` : "";
-      return told(`${visible(JSON.stringify(facts, null, 1))}${more}`, facts);
+        asked === undefined && rest > 0 ? `\n${rest} more operations are left out; name one for its schemas.` : "";
+      return textResult(`${visible(JSON.stringify(facts, null, 1))}${more}`, facts);
     },
   });
 }
@@ -160,7 +207,7 @@ function requestOf(operation: string, schema: unknown): unknown {
   return { ...schema, properties: { ...properties, method: { type: "string", enum: [operation] } } };
 }
 
-/** Adds the tools that cost nothing and tell what there is. */
+/** Adds the tools that search and describe services, which cost nothing. */
 export function addDiscoveryTools(server: McpServer, modules: McpServerModules): void {
   addSearchServices(server, modules);
   addDescribeService(server, modules);

@@ -1,9 +1,9 @@
 import type { McpServer } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { oneLine } from "../fence.ts";
-import { usdOf } from "../session.ts";
+import { usdOf } from "../mcp-session.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
-import { addTool, told } from "./tool.ts";
+import { addTool, textResult } from "./tool.ts";
 
 const MAX_OPEN = 50;
 
@@ -13,7 +13,7 @@ export function addSpendingTool(server: McpServer, opts: McpServerOptions, modul
     name: "get_spending",
     title: "Get the spending",
     description:
-      "Tells the budget of one call, of this session and of all sessions, what is spent of it, and which payments are open: " +
+      "Returns the budget of one call, of this session and of all sessions, what is spent of it, and which payments are open: " +
       "signed, with an outcome that is not known. Costs nothing.",
     input: z.object({}),
     output: z.object({
@@ -54,7 +54,7 @@ export function addSpendingTool(server: McpServer, opts: McpServerOptions, modul
         service_id: oneLine(one.service.split(/[/?]/, 1)[0] ?? "", 64),
         usd: one.usd,
         signed_at: one.signedAt,
-        known_here: session.sent.get(one.requestHash) !== undefined,
+        known_here: session.sentRequest(one.requestHash) !== undefined,
       }));
       const facts = {
         gateway: opts.gateway,
@@ -92,7 +92,7 @@ export function addSpendingTool(server: McpServer, opts: McpServerOptions, modul
               : "resume_payment with the service_id and request as they were presents it again."),
         ),
       ];
-      return told(lines.join("\n"), facts);
+      return textResult(lines.join("\n"), facts);
     },
   });
 }

@@ -1,10 +1,10 @@
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import type { z } from "zod";
 import { describing, readArguments } from "../arguments.ts";
-import { thrown } from "../failure.ts";
+import { errorResult } from "../failure.ts";
 import type { McpServerModules } from "../types.ts";
 
-/** One tool: what a model reads of it, and what it does. */
+/** One tool: its description for a model, and its action. */
 export interface ToolSpec<Input extends z.ZodType, Output extends z.ZodType> {
   readonly name: string;
   readonly title: string;
@@ -15,7 +15,7 @@ export interface ToolSpec<Input extends z.ZodType, Output extends z.ZodType> {
   run(args: z.output<Input>, signal: AbortSignal): Promise<CallToolResult>;
 }
 
-/** Registers a tool. Its arguments are checked here, and whatever it throws becomes a tool error. */
+/** Registers a tool. Its arguments are checked here, and what it throws becomes a tool error. */
 export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
   server: McpServer,
   modules: Pick<McpServerModules, "log" | "stopping">,
@@ -36,13 +36,13 @@ export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
       try {
         return await spec.run(readArguments(spec.input, given), AbortSignal.any(signals));
       } catch (error) {
-        return thrown(error, undefined, modules.log);
+        return errorResult(error, undefined, modules.log);
       }
     },
   );
 }
 
 /** A result that is one text of ours and the same for programs. */
-export function told(text: string, structuredContent: Record<string, unknown>): CallToolResult {
+export function textResult(text: string, structuredContent: Record<string, unknown>): CallToolResult {
   return { content: [{ type: "text", text }], structuredContent };
 }

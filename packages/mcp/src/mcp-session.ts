@@ -30,20 +30,20 @@ export type PaymentState =
   /** Signed, and it is not known whether it was taken. */
   | "open";
 
-/** One call as the session's books see it. Holds a signature: never show {@link payment}. */
+/** One call and its payment, as the session counts it. Holds a signature: never show {@link payment}. */
 export interface CallRecord {
   /** The journal for the client of this one call. */
   readonly journal: SpendJournal;
   readonly state: PaymentState;
-  /** True when a payment of an earlier try was taken up. */
+  /** True when the payment of an earlier try was presented again. */
   readonly resumed: boolean;
   /** Id under which an open payment is listed; undefined while nothing was reserved. */
   readonly paymentId: string | undefined;
   /** What it costs; undefined while nothing was reserved. */
   readonly microUsd: bigint | undefined;
-  /** The signed header, to take it out of what is shown. */
+  /** The signed header, to remove it from what is shown. */
   readonly payment: string | undefined;
-  /** Call it when the call has ended, however it did: gives back what was reserved and not signed. */
+  /** To be called when the call has ended, however it did: releases what was reserved and not signed. */
   close(): void;
 }
 
@@ -58,7 +58,8 @@ export interface SessionSpending {
   readonly remainingMicroUsd: bigint;
 }
 
-export interface SessionOptions {
+/** Budgets of one session, in micro-dollars. */
+export interface McpSessionOptions {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
   /** What this session had used before the process was started again; 0 by default. */
@@ -74,10 +75,10 @@ export interface SentRequest {
 /** Bounded memory: the oldest entry goes first. */
 class Recent<Value> {
   readonly #entries = new Map<string, Value>();
-  readonly #most: number;
+  readonly #maxEntries: number;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(maxEntries: number) {
+    this.#maxEntries = maxEntries;
   }
 
   get(key: string): Value | undefined {
@@ -88,36 +89,22 @@ class Recent<Value> {
     this.#entries.delete(key);
     this.#entries.set(key, value);
     const [oldest] = this.#entries.keys();
-    if (this.#entries.size > this.#most && oldest !== undefined) this.#entries.delete(oldest);
+    if (this.#entries.size > this.#maxEntries && oldest !== undefined) this.#entries.delete(oldest);
   }
 }
 
 const MAX_QUOTES = 256;
 const MAX_SENT = 64;
 
-/** The budget of one MCP session, in front of a journal that it may share with others. */
-export interface Session {
-  readonly id: string;
-  /** Prices that were quoted in this session, in US dollars, by request. */
-  readonly quotes: Pick<Recent<string>, "get" | "set">;
-  /** Requests by the id of their payment. */
-  readonly sent: Pick<Recent<SentRequest>, "get">;
-  /** The shared journal. */
-  readonly journal: SpendJournal;
-  spending(): SessionSpending;
-  /** Begins a call: `resume` takes up an open payment or fails, and can never sign. */
-  startCall(mode: "buy" | "resume", request: SentRequest): CallRecord;
-}
-
-/** A session's part of the budget. */
-class Purse {
+/** The budget of one session. */
+class SessionBudget {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** What was signed in this session and may have been taken, in micro-dollars by signature. */
+  /** What was signed in this session and may have been charged, in micro-dollars by signed payment. */
   readonly held = new Map<string, bigint>();
   #used: bigint;
 
-  constructor(opts: SessionOptions) {
+  constructor(opts: McpSessionOptions) {
     this.perCallMicroUsd = opts.perCallMicroUsd;
     this.perSessionMicroUsd = opts.perSessionMicroUsd;
     this.#used = opts.usedMicroUsd ?? 0n;
@@ -132,7 +119,8 @@ class Purse {
     return used >= this.perSessionMicroUsd ? 0n : this.perSessionMicroUsd - used;
   }
 
-  take(microUsd: bigint): void {
+  /** @throws AppError SPEND_CAP or BUDGET_SPENT. */
+  reserve(microUsd: bigint): void {
     const [cost, perCall, perSession] = [microUsd, this.perCallMicroUsd, this.perSessionMicroUsd].map(usdOf);
     if (microUsd > this.perCallMicroUsd || microUsd < 0n) {
       throw new AppError("SPEND_CAP", {
@@ -149,20 +137,20 @@ class Purse {
     this.#used += microUsd;
   }
 
-  giveBack(microUsd: bigint): void {
+  release(microUsd: bigint): void {
     this.#used -= microUsd;
   }
 
-  /** Holds what was signed until the journal knows for good what became of it, by a call of whichever session. */
+  /** Holds what was signed until the journal knows its final outcome, by a call of any session. */
   async hold(payment: string, microUsd: bigint, ended: Promise<SpendEnd>): Promise<void> {
     this.held.set(payment, microUsd);
     const end = await ended;
     this.held.delete(payment);
-    if (end === "void") this.giveBack(microUsd);
+    if (end === "void") this.release(microUsd);
   }
 }
 
-class Call implements CallRecord, SpendJournal {
+class SessionCall implements CallRecord, SpendJournal {
   readonly journal: SpendJournal = this;
   state: PaymentState = "unsigned";
   resumed = false;
@@ -170,13 +158,18 @@ class Call implements CallRecord, SpendJournal {
   microUsd: bigint | undefined;
   payment: string | undefined;
   #reserved = 0n;
-  readonly #purse: Purse;
+  readonly #budget: SessionBudget;
   readonly #shared: SpendJournal;
   readonly #mode: "buy" | "resume";
   readonly #onNamed: (paymentId: string) => void;
 
-  constructor(purse: Purse, shared: SpendJournal, mode: "buy" | "resume", onNamed: (paymentId: string) => void) {
-    this.#purse = purse;
+  constructor(
+    budget: SessionBudget,
+    shared: SpendJournal,
+    mode: "buy" | "resume",
+    onNamed: (paymentId: string) => void,
+  ) {
+    this.#budget = budget;
     this.#shared = shared;
     this.#mode = mode;
     this.#onNamed = onNamed;
@@ -191,8 +184,8 @@ class Call implements CallRecord, SpendJournal {
       }
       throw new AppError("NOT_FOUND", { message: "No payment of this request is open; nothing was signed." });
     }
-    // Taken before anything is awaited: calls that run at once see each other.
-    this.#purse.take(call.microUsd);
+    // Reserved before anything is awaited: calls that run at once see each other.
+    this.#budget.reserve(call.microUsd);
     this.#reserved += call.microUsd;
     this.microUsd = call.microUsd;
     this.paymentId = call.requestHash;
@@ -231,7 +224,7 @@ class Call implements CallRecord, SpendJournal {
   }
 
   close(): void {
-    this.#purse.giveBack(this.#reserved);
+    this.#budget.release(this.#reserved);
     this.#reserved = 0n;
   }
 
@@ -246,7 +239,7 @@ class Call implements CallRecord, SpendJournal {
         this.payment = payment;
         this.resumed = false;
         this.state = "open";
-        void this.#purse.hold(payment, this.#reserved, inner.ended);
+        void this.#budget.hold(payment, this.#reserved, inner.ended);
         this.#reserved = 0n;
       },
       end: async (outcome) => {
@@ -258,23 +251,39 @@ class Call implements CallRecord, SpendJournal {
   }
 }
 
-/** Makes a session on a journal. */
-export function createSession(opts: SessionOptions, modules: { readonly journal: SpendJournal }): Session {
-  const { journal } = modules;
-  const purse = new Purse(opts);
-  const sent = new Recent<SentRequest>(MAX_SENT);
-  return {
-    id: randomUUID(),
-    quotes: new Recent<string>(MAX_QUOTES),
-    sent,
-    journal,
-    spending: () => ({
-      perCallMicroUsd: purse.perCallMicroUsd,
-      perSessionMicroUsd: purse.perSessionMicroUsd,
-      usedMicroUsd: purse.used,
-      heldMicroUsd: [...purse.held.values()].reduce((sum, microUsd) => sum + microUsd, 0n),
-      remainingMicroUsd: purse.left,
-    }),
-    startCall: (mode, request) => new Call(purse, journal, mode, (id) => sent.set(id, request)),
-  };
+/** One MCP session: its budget, over a journal that it may share with others, and its quotes. */
+export class McpSession {
+  readonly id = randomUUID();
+  /** Prices that were quoted in this session, in US dollars, by request. */
+  readonly quotes = new Recent<string>(MAX_QUOTES);
+  /** The journal of all sessions. */
+  readonly journal: SpendJournal;
+  readonly #budget: SessionBudget;
+  readonly #sent = new Recent<SentRequest>(MAX_SENT);
+
+  constructor(opts: McpSessionOptions, modules: { readonly journal: SpendJournal }) {
+    this.journal = modules.journal;
+    this.#budget = new SessionBudget(opts);
+  }
+
+  /** The request of a payment; undefined when it was not sent in this session, or long ago. */
+  sentRequest(paymentId: string): SentRequest | undefined {
+    return this.#sent.get(paymentId);
+  }
+
+  spending(): SessionSpending {
+    const { perCallMicroUsd, perSessionMicroUsd, used, left, held } = this.#budget;
+    return {
+      perCallMicroUsd,
+      perSessionMicroUsd,
+      usedMicroUsd: used,
+      heldMicroUsd: [...held.values()].reduce((sum, microUsd) => sum + microUsd, 0n),
+      remainingMicroUsd: left,
+    };
+  }
+
+  /** Begins a call: `resume` presents an open payment again or fails, and can never sign. */
+  startCall(mode: "buy" | "resume", request: SentRequest): CallRecord {
+    return new SessionCall(this.#budget, this.journal, mode, (id) => this.#sent.set(id, request));
+  }
 }

@@ -3,11 +3,10 @@ import { isRecord } from "@turnpike/base";
 import type { PurchaseReceipt, PurchaseResult } from "@turnpike/client";
 import { z } from "zod";
 import { isSettlementId } from "./failure.ts";
-import { fence } from "./fence.ts";
-import { withoutPayment } from "./secrets.ts";
-import { type CallRecord, type Session, usdOf } from "./session.ts";
+import { fence, withoutPayment } from "./fence.ts";
+import { type CallRecord, type McpSession, usdOf } from "./mcp-session.ts";
 
-/** Output of the tools that buy. */
+/** Output schema of the tools that buy. */
 export const BOUGHT = z.object({
   service_id: z.string(),
   payment: z.object({
@@ -51,11 +50,11 @@ function receiptFacts(receipt: PurchaseReceipt | undefined): Record<string, stri
   };
 }
 
-/** The result of a call that was answered: what was paid in our words, then the answer, fenced. */
-export function bought(
+/** The result of a call that was answered: a sentence on what was paid, then the answer, fenced. */
+export function purchaseResult(
   serviceId: string,
   result: Sold,
-  modules: { readonly record: CallRecord; readonly session: Session; readonly maxDataCharacters: number },
+  modules: { readonly record: CallRecord; readonly session: McpSession; readonly maxDataCharacters: number },
 ): CallToolResult {
   const { record, session, maxDataCharacters } = modules;
   const { data, check } = opened(result.kind === "bought" ? result.envelope : result.answer);

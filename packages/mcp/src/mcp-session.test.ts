@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { memoryJournal, type SpendOutcome } from "@turnpike/client";
 import { fc } from "@turnpike/testkit/property";
-import { createSession, microOf, usdOf } from "./session.ts";
+import { McpSession, microOf, usdOf } from "./mcp-session.ts";
 
 const REQUEST = { service: "eth", request: undefined };
 const TOTAL = { totalMicroUsd: undefined, service: "eth" };
@@ -43,7 +43,7 @@ test("attack: what is charged and held never exceeds the session's budget, whate
       async (calls) => {
         const { clock } = ticking();
         const journal = memoryJournal({ clock });
-        const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 200n }, { journal });
+        const session = new McpSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 200n }, { journal });
         let signed = 0n;
         await Promise.all(
           calls.map(async ([microUsd, outcome], at) => {
@@ -80,7 +80,7 @@ test("what was refused is given back when the chain shows it unused, and not bef
   ] as const) {
     const { clock, pass } = ticking();
     const journal = memoryJournal({ clock });
-    const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
+    const session = new McpSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
     const record = session.startCall("buy", REQUEST);
     const reservation = await record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 50n });
     await reservation.signed(paymentUntil(1_030, 1));
@@ -104,7 +104,7 @@ test("a payment that cannot be written down is not sent, and its part is given b
     clock,
     faults: { reach: async (point) => (point === "journal.sign" ? Promise.reject(new Error("disk full")) : undefined) },
   });
-  const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
+  const session = new McpSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
   const record = session.startCall("buy", REQUEST);
   const reservation = await record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 50n });
   await assert.rejects(reservation.signed(paymentUntil(1_030, 1)));
@@ -115,7 +115,7 @@ test("a payment that cannot be written down is not sent, and its part is given b
 
 test("a call that resumes cannot reserve, so it cannot sign", async () => {
   const { clock } = ticking();
-  const session = createSession(
+  const session = new McpSession(
     { perCallMicroUsd: 50n, perSessionMicroUsd: 50n },
     { journal: memoryJournal({ clock }) },
   );
