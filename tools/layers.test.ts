@@ -14,7 +14,7 @@ const SCOPE = "@turnpike/";
 /** The files that may call each function that makes a stage of a request. */
 const MINTS: Readonly<Record<string, readonly string[]>> = {
   mintParsed: ["packages/gateway/src/edge/pipeline.ts", "packages/gateway/src/free/relay-calls.ts"],
-  mintPaid: ["packages/payment/src/stage.ts"],
+  mintPaid: ["packages/payment/src/stage/claim.ts"],
   mintFree: ["packages/gateway/src/free/relay-calls.ts"],
   mintRelayed: ["packages/relay/src/engine/relay-engine.ts"],
 };

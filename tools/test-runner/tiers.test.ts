@@ -33,7 +33,7 @@ suite("tiers of tests", () => {
   test("only files beyond the quick tier that are not of money may run again", () => {
     assert.ok(mayRunAgain("test/e2e/relay-hedging.test.ts"));
     assert.ok(!mayRunAgain("test/chaos/kill-matrix.test.ts"));
-    assert.ok(!mayRunAgain("packages/payment/src/stage.test.ts"));
+    assert.ok(!mayRunAgain("packages/payment/src/stage/stage.test.ts"));
     assert.deepEqual(filesOf("quick").filter(mayRunAgain), []);
     const pays = /\b(?:startGround|fundedPayer|newBuyer|startEconomy)\(|\["pay", /;
     assert.deepEqual(

@@ -5,14 +5,13 @@ import type { Ledger } from "./ledger-types.ts";
 /** Passes between two deletions of what is past its retention. */
 const PASSES_BETWEEN_DELETIONS = 60;
 
-/** Options of {@link startHousekeeping}. */
-export interface HousekeepingOptions {
+interface HousekeepingOptions {
   /** Time between two passes. */
   readonly everyMs: number;
 }
 
 /**
- * What a ledger needs done whoever settles: the claims of dead processes are released, at once and then on a timer, and
+ * Work that a ledger needs by whatever settler: the claims of dead processes are released, at once and then on a timer, and
  * answers and unused claims past their retention are deleted. Every process does it; the ledger makes it harmless to do twice.
  */
 export function startHousekeeping(

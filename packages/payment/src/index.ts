@@ -28,7 +28,7 @@ export {
   type FacilitatorServerOptions,
 } from "./facilitator/server.ts";
 export { decodePaymentHeader, encodeReceipt } from "./header.ts";
-export { type HousekeepingOptions, startHousekeeping } from "./housekeeping.ts";
+export { startHousekeeping } from "./housekeeping.ts";
 export { auditLedger, type LedgerAudit, type LedgerDifference } from "./ledger/audit.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
@@ -43,13 +43,14 @@ export type { Receiver } from "./ledger/receivers.ts";
 export { startLedgerGauges } from "./ledger-gauges.ts";
 export type { Ledger, LedgerSums } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
-export { noPayments } from "./no-payments.ts";
 export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
 export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";
 export { createRemoteSettler } from "./remote/remote-settler.ts";
 export type { Sale, Settler } from "./settler.ts";
-export { createPaymentStage, type PaymentStageModules, type PaymentStageOptions } from "./stage.ts";
-export type { Admission, EarlierAdmission, Offer, PaymentStage, SettlementStatus } from "./stage-types.ts";
+export { noPayments } from "./stage/no-payments.ts";
+export type { PaymentStageModules, PaymentStageOptions } from "./stage/options.ts";
+export { X402PaymentStage } from "./stage/stage.ts";
+export type { Admission, EarlierAdmission, Offer, PaymentStage, SettlementStatus } from "./stage/types.ts";
 export type {
   Authorization,
   DecodedPayment,

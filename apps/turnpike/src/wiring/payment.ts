@@ -3,7 +3,6 @@ import { type Config, relayerKeysByNetwork } from "@turnpike/config";
 import {
   BackOff,
   createEngine,
-  createPaymentStage,
   createRemoteSettler,
   type EvmRpc,
   EvmVerifier,
@@ -14,6 +13,7 @@ import {
   type SharedTokens,
   startHousekeeping,
   startLedgerGauges,
+  X402PaymentStage,
 } from "@turnpike/payment";
 import { checkChains } from "./chain-check.ts";
 import { reportCurve } from "./curve.ts";
@@ -107,7 +107,7 @@ export function createStage(
   payments: Payments,
   modules: PartModules & { readonly current: () => Config; readonly payerTokens?: SharedTokens },
 ): PaymentStage {
-  return createPaymentStage(
+  return new X402PaymentStage(
     {
       upstreamTimeoutMs: config.gateway.upstreamTimeoutMs,
       settleMarginMs: config.payment.settleMarginMs,

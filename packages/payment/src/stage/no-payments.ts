@@ -1,5 +1,5 @@
-import type { Admission, PaymentStage } from "./stage-types.ts";
-import type { PaymentRefusal } from "./types.ts";
+import type { PaymentRefusal } from "../types.ts";
+import type { Admission, PaymentStage } from "./types.ts";
 
 const REFUSAL: PaymentRefusal = { ok: false, code: "SETTLEMENT_UNAVAILABLE", message: "Nothing is sold here." };
 
@@ -8,7 +8,7 @@ function nothingIsPaid(): Promise<never> {
 }
 
 /**
- * The payment stage of a gateway that sells nothing: it has no route that is paid, so nobody asks it. Whoever does all the
+ * The payment stage of a gateway that sells nothing: none of its routes is paid, so it is not asked. A call all the
  * same is refused before anything is served, and nothing is missing for its readiness.
  */
 export const noPayments: PaymentStage = {

@@ -1,7 +1,8 @@
-import type { Outcome, PaymentRecord, Receipt, StoredAnswer } from "./types.ts";
+import { type ErrorCode, isAppError } from "@turnpike/base";
+import type { Outcome, PaymentRecord, Receipt, StoredAnswer } from "../types.ts";
+import type { SettlementStatus } from "./types.ts";
 
-/** What {@link outcomeOf} needs of the configuration. */
-export interface OutcomeOptions {
+interface OutcomeOptions {
   /** `Retry-After` of a pending settlement. */
   readonly retryAfterSeconds: number;
 }
@@ -49,4 +50,36 @@ export function outcomeOf(record: PaymentRecord, answer: StoredAnswer | undefine
       return { kind: "failed", code, receipt: receipt(record, false, error), settlementId: record.id };
     }
   }
+}
+
+const STATUS: Readonly<Record<PaymentRecord["state"], SettlementStatus["status"]>> = {
+  claimed: "in_progress",
+  signed: "pending",
+  submitted: "pending",
+  settled: "settled",
+  failed: "failed",
+  released: "released",
+  owed: "owed",
+  disputed: "disputed",
+};
+
+/** What `GET /settlements/{id}` shows of a record. */
+export function settlementStatus(record: PaymentRecord, nowMs: number): SettlementStatus {
+  return {
+    id: record.id,
+    status: STATUS[record.state],
+    network: record.key.network,
+    asset: record.key.asset,
+    payer: record.key.from,
+    payTo: record.payTo,
+    amount: record.value.toString(),
+    transaction: record.evidence?.transaction ?? record.transaction,
+    reason: record.reason,
+    answerAvailable: record.state === "settled" && (record.answerExpiresAtMs ?? 0) > nowMs,
+  };
+}
+
+/** The code that a payment is refused by when this was thrown. */
+export function refusalCode(error: unknown): ErrorCode {
+  return isAppError(error) ? error.code : "INTERNAL";
 }

@@ -18,12 +18,10 @@ import {
 } from "@turnpike/base";
 import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@turnpike/protocol";
 import { eventually } from "@turnpike/testkit";
-import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
-import type { Ledger } from "./ledger-types.ts";
-import { admissionsTotal } from "./metrics.ts";
-import type { Sale, Settler } from "./settler.ts";
-import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
-import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
+import { openLedger, startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
+import { admissionsTotal } from "../metrics.ts";
+import type { Sale, Settler } from "../settler.ts";
 import type {
   Evidence,
   Outcome,
@@ -32,7 +30,10 @@ import type {
   PaymentRefusal,
   StoredAnswer,
   Verifier,
-} from "./types.ts";
+} from "../types.ts";
+import type { PaymentStageOptions } from "./options.ts";
+import { X402PaymentStage } from "./stage.ts";
+import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./types.ts";
 
 const option: PaymentOption = {
   scheme: "exact",
@@ -175,7 +176,7 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
     unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
     ...change,
   };
-  const stage = createPaymentStage(options, {
+  const stage = new X402PaymentStage(options, {
     verifier,
     ledger: payments,
     settlers: [settler],

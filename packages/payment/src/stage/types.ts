@@ -1,6 +1,6 @@
 import type { ErrorCode, SettlementId } from "@turnpike/base";
 import type { PaidRequest, ParsedRequest, Relayed } from "@turnpike/protocol";
-import type { Outcome, PaymentOption, PaymentRefusal, PresentedPayment, StoredAnswer } from "./types.ts";
+import type { Outcome, PaymentOption, PaymentRefusal, PresentedPayment, StoredAnswer } from "../types.ts";
 
 /** What a presented payment leads to. */
 export type Admission =
