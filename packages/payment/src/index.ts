@@ -34,8 +34,7 @@ export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/l
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export {
   type BlockedPayer,
-  createLedgerOperator,
-  type LedgerOperator,
+  LedgerOperator,
   type OpenTransaction,
   type RetryResult,
 } from "./ledger/operator.ts";

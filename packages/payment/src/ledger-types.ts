@@ -79,7 +79,7 @@ export type BlockName = Pick<Evidence, "blockNumber" | "blockHash">;
 /** Which payments {@link Ledger.unresolved} lists: `signed` and `submitted` ones. */
 export interface UnresolvedQuery {
   readonly network: NetworkId;
-  /** Those whose window closed at or before this time of the chain, in Unix seconds, whoever holds the key. */
+  /** Those whose window closed at or before this time of the chain, in Unix seconds, of any key. */
   readonly closedBySeconds: number;
   /** Beside them those whose batch is mined: it has not settled them. */
   readonly limit: number;
@@ -134,7 +134,7 @@ export interface Ledger extends AsyncDisposable {
 
   /** Takes a free or abandoned relayer key; undefined while another living process holds it. */
   leaseRelayer(network: NetworkId, relayer: Address, chainNonce: number): Promise<RelayerLease | undefined>;
-  /** Lets go of a key that has nothing under way, so that another process can take it. */
+  /** Releases a key that has nothing under way, so that another process can take it. */
   returnRelayer(lease: RelayerLease): Promise<void>;
   /** How many living processes have this ledger open, this one included. */
   livingHolders(): Promise<number>;
@@ -178,7 +178,7 @@ export interface Ledger extends AsyncDisposable {
   owed(id: SettlementId, evidence: Evidence): Promise<void>;
   /** Payments `submitted` and not resolved, oldest first. */
   submitted(network: NetworkId, limit: number): Promise<readonly PaymentRecord[]>;
-  /** Payments that may be for nobody to end but a reconciler; see {@link UnresolvedQuery}. Those that close first, first. */
+  /** Payments that perhaps only a reconciler can end; see {@link UnresolvedQuery}. Those that close first, first. */
   unresolved(query: UnresolvedQuery): Promise<readonly PaymentRecord[]>;
   /** Open batches with unresolved payments, of keys that no living process holds; by relayer and nonce. */
   orphanBatches(network: NetworkId, limit: number): Promise<readonly BatchRecord[]>;

@@ -84,7 +84,7 @@ export type Verification = ({ readonly ok: true } & VerifiedPayment) | PaymentRe
 export interface Verifier {
   /**
    * Checks that need no chain state but an estimate of its time: receiver, value, window, and an EOA's signature.
-   * `signer` says whose signature it is: the payer's own key, or somebody else's (then only the chain can tell, as the
+   * `signer` says whose signature it is: the payer's own key, or another one (then only the chain can decide, as the
    * payer may be a contract wallet). `known` is that, where it was found out before: no signature is recovered twice.
    */
   checkFree(

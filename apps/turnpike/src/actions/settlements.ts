@@ -1,6 +1,6 @@
 import { type Address, AppError, type NetworkId, type SettlementId } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { createLedgerOperator, type LedgerOperator } from "@turnpike/payment";
+import { LedgerOperator } from "@turnpike/payment";
 import { type CommandContext, outputOf } from "../context.ts";
 import { ledgerSchema, ledgerUrl } from "../wiring/ledger.ts";
 import { type DbOptions, ledgerConfig, limitOf } from "./db.ts";
@@ -23,7 +23,7 @@ async function openLedger(opts: SettlementOptions, context: CommandContext): Pro
   const { config, of } = await ledgerConfig(opts, context);
   if (of !== undefined) outputOf(opts).progress(`The ledger of the turnpike up that runs here (${of}).`);
   const role = opts.facilitator === true ? "facilitator" : "gateway";
-  return { config, operator: createLedgerOperator(ledgerUrl(config), { schema: ledgerSchema(config, role) }) };
+  return { config, operator: new LedgerOperator(ledgerUrl(config), { schema: ledgerSchema(config, role) }) };
 }
 
 async function operatorOf(opts: SettlementOptions, context: CommandContext): Promise<LedgerOperator> {

@@ -29,7 +29,7 @@ import {
   testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { ClaimResult } from "../ledger-types.ts";
-import { createClaims } from "./claims.ts";
+import { Claims } from "./claims.ts";
 import { ledgerError } from "./database-errors.ts";
 import { createLedger } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
@@ -363,14 +363,13 @@ test("a failed claim is released if and only if its statement may have reached t
     const abandoned: (readonly [string, ErrorCode])[] = [];
     let holder = "first";
     let sells = maySell ?? true;
-    const claims = createClaims({
+    const claims = new Claims({
       database: {
         async run<Row extends object>() {
           const answer = left.shift();
           if (answer === undefined) throw new TypeError(`${what}: no statement was expected`);
           return (await answer()) as readonly Row[];
         },
-        async [Symbol.asyncDispose]() {},
       },
       statements: ledgerStatements("ledger"),
       holder: {
@@ -383,7 +382,6 @@ test("a failed claim is released if and only if its statement may have reached t
         },
         renew: async () => undefined,
         abandon: (_id, name, reason) => void abandoned.push([name, reason]),
-        async [Symbol.asyncDispose]() {},
       },
       sells: [],
       answerRetentionMs: 0,

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { AppError, bytesToHex, type ErrorCode, hexToBytes, type SettlementId } from "@turnpike/base";
-import type { ClaimResult, Ledger, NewClaim } from "../ledger-types.ts";
-import type { PaymentKey } from "../types.ts";
+import type { ClaimResult, NewClaim } from "../ledger-types.ts";
 import { mayBeSent } from "./database-errors.ts";
 import { createGroup } from "./group.ts";
 import { ledgerOrphansTotal } from "./metrics.ts";
@@ -12,23 +11,18 @@ type ClaimRow = { readonly [Name in keyof PaymentRow]: PaymentRow[Name] } & {
   readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "unsettled" | "blocked" | "fenced";
 };
 
-interface PlacedRow extends PaymentRow {
-  /** Place of what was asked for, from 1. */
-  readonly place: number;
-}
-
 /** Few under way, so that those that come meanwhile share one commit. */
 const CLAIM_GROUP = { maxBatch: 100, maxRunning: 2 };
-const READ_GROUP = { maxBatch: 100, maxRunning: 2 };
 const ORPHAN_PAGE = 500;
 const ORPHAN_REASON: ErrorCode = "SERVICE_UNAVAILABLE";
 
-/** 160 random bits: nobody finds a settlement by guessing. */
+/** 160 random bits: a settlement is not found by guessing. */
 function newSettlementId(): SettlementId {
   return `stl_${randomBytes(20).toString("base64url")}` as SettlementId;
 }
 
-function nonceBytes(nonce: string): Uint8Array {
+/** @throws AppError INTERNAL: a payment that was read has a good one. */
+export function nonceBytes(nonce: string): Uint8Array {
   const bytes = hexToBytes(nonce, 32);
   if (bytes === undefined) throw new AppError("INTERNAL", { detail: { what: "a nonce that is not 32 bytes of hex" } });
   return bytes;
@@ -85,67 +79,74 @@ function byPayer(a: WantedRow, b: WantedRow): number {
   return a.network === b.network ? 0 : a.network < b.network ? -1 : 1;
 }
 
-function placed(asked: readonly unknown[], rows: readonly PlacedRow[]): readonly (PaymentRow | undefined)[] {
-  const byPlace = new Map(rows.map((row) => [row.place, row]));
-  return asked.map((_, at) => byPlace.get(at + 1));
-}
+/** Claims, and their release. */
+export class Claims {
+  readonly #parts: LedgerParts;
+  readonly #claimAs: (wanted: WantedRow) => Promise<ClaimRow>;
 
-/** Claims, their release, and looking payments up. */
-export function createClaims(
-  parts: LedgerParts,
-): Pick<Ledger, "claim" | "find" | "findByIdentifier" | "get" | "newest" | "answer" | "release" | "releaseOrphans"> {
-  const { database, statements, holder, sells, queueLimit, faults, log, metrics } = parts;
-  const claimGroup = { ...CLAIM_GROUP, maxWaiting: queueLimit };
-  const readGroup = { ...READ_GROUP, maxWaiting: queueLimit };
+  constructor(parts: LedgerParts) {
+    const { database, statements, sells, queueLimit } = parts;
+    this.#parts = parts;
+    this.#claimAs = createGroup<WantedRow, ClaimRow>({ ...CLAIM_GROUP, maxWaiting: queueLimit }, async (wanted) => {
+      const sorted = wanted.toSorted(byPayer);
+      const rows = await database.run<ClaimRow>(statements.claim, [JSON.stringify(sorted), sells]);
+      const results = new Map(sorted.map((row, at) => [row, rows[at]]));
+      return wanted.flatMap((row) => results.get(row) ?? []);
+    });
+  }
 
-  const claimAs = createGroup<WantedRow, ClaimRow>(claimGroup, async (wanted) => {
-    const sorted = wanted.toSorted(byPayer);
-    const rows = await database.run<ClaimRow>(statements.claim, [JSON.stringify(sorted), sells]);
-    const results = new Map(sorted.map((row, at) => [row, rows[at]]));
-    return wanted.flatMap((row) => results.get(row) ?? []);
-  });
-
-  const findOne = createGroup<PaymentKey, PaymentRow | undefined>(readGroup, async (keys) => {
-    const rows = await database.run<PlacedRow>(statements.find, [
-      keys.map(({ network }) => network),
-      keys.map(({ asset }) => asset.toLowerCase()),
-      keys.map(({ from }) => from.toLowerCase()),
-      keys.map(({ nonce }) => bytesToHex(nonceBytes(nonce))),
-    ]);
-    return placed(keys, rows);
-  });
-
-  const getOne = createGroup<SettlementId, PaymentRow | undefined>(readGroup, async (ids) =>
-    placed(ids, await database.run<PlacedRow>(statements.get, [ids])),
-  );
-
-  const newestOne = createGroup<SettlementId, PaymentRow | undefined>(readGroup, async (ids) =>
-    placed(ids, await database.run<PlacedRow>(statements.newest, [ids])),
-  );
-
-  const assertSeller = (): void => {
-    if (!holder.maySell()) throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: "claim", sells: false } });
-  };
-
-  const send = async (attempt: Attempt, name: string): Promise<ClaimRow> => {
-    assertSeller();
-    const wanted = wantedRow(attempt.wanted, name, attempt.id);
-    attempt.openAs = name;
+  async claim(wanted: NewClaim): Promise<ClaimResult> {
+    const { faults, holder } = this.#parts;
+    const attempt: Attempt = { wanted, id: newSettlementId(), openAs: undefined };
     try {
-      const row = await claimAs(wanted);
-      if (row.outcome !== "claimed") attempt.openAs = undefined;
-      return row;
+      return await committing(faults, "claim", () => this.#claim(attempt));
     } catch (error) {
-      if (!mayBeSent(error)) attempt.openAs = undefined;
+      // Its caller cannot work on a claim that it does not know of. What was refused before it was sent must not use up
+      // the room of those that may have been committed.
+      if (attempt.openAs !== undefined) holder.abandon(attempt.id, attempt.openAs, "LEDGER_UNAVAILABLE");
       throw error;
     }
-  };
+  }
 
-  const claim = async (attempt: Attempt): Promise<ClaimResult> => {
+  async release(id: SettlementId, reason: ErrorCode): Promise<boolean> {
+    const { database, statements, holder, faults } = this.#parts;
+    const name = holder.current();
+    try {
+      return await committing(faults, "release", async () => {
+        const rows = await database.run(statements.release, [name, [id], [reason]]);
+        return rows.length === 1;
+      });
+    } catch (error) {
+      holder.abandon(id, name, reason);
+      throw error;
+    }
+  }
+
+  releaseOrphans(): Promise<number> {
+    const { database, statements, faults, metrics, log } = this.#parts;
+    return committing(faults, "releaseOrphans", async () => {
+      const values = [ORPHAN_REASON, ORPHAN_PAGE];
+      let total = 0;
+      for (;;) {
+        const rows = await database.run<{ released: string }>(statements.releaseOrphans, values);
+        const released = Number(onlyRow(rows, "releaseOrphans").released);
+        total += released;
+        if (released < ORPHAN_PAGE) break;
+      }
+      if (total > 0) {
+        metrics.count(ledgerOrphansTotal, {}, total);
+        log.warn({ released: total }, "claims of dead processes were released");
+      }
+      return total;
+    });
+  }
+
+  async #claim(attempt: Attempt): Promise<ClaimResult> {
+    const { holder } = this.#parts;
     const { id } = attempt;
     const name = holder.current();
-    let row = await send(attempt, name);
-    if (row.outcome === "fenced") row = await send(attempt, await holder.replace(name));
+    let row = await this.#send(attempt, name);
+    if (row.outcome === "fenced") row = await this.#send(attempt, await holder.replace(name));
     switch (row.outcome) {
       case "claimed":
         return { kind: "claimed", id };
@@ -160,77 +161,21 @@ export function createClaims(
       case "fenced":
         throw new AppError("LEDGER_FENCED", { detail: { method: "claim" } });
     }
-  };
+  }
 
-  return {
-    async claim(wanted) {
-      const attempt: Attempt = { wanted, id: newSettlementId(), openAs: undefined };
-      try {
-        return await committing(faults, "claim", () => claim(attempt));
-      } catch (error) {
-        // Its caller cannot work on a claim that it does not know of. What was refused before it was sent must not use up
-        // the room of those that may have been committed.
-        if (attempt.openAs !== undefined) holder.abandon(attempt.id, attempt.openAs, "LEDGER_UNAVAILABLE");
-        throw error;
-      }
-    },
-
-    async find(key) {
-      const row = await findOne(key);
-      return row && rowToRecord(row);
-    },
-
-    async findByIdentifier(network, from, identifier) {
-      const values = [network, from.toLowerCase(), identifier];
-      const [row] = await database.run<PaymentRow>(statements.findByIdentifier, values);
-      return row && rowToRecord(row);
-    },
-
-    async get(id) {
-      const row = await getOne(id);
-      return row && rowToRecord(row);
-    },
-
-    async newest(id) {
-      const row = await newestOne(id);
-      return row && rowToRecord(row);
-    },
-
-    async answer(id) {
-      const [row] = await database.run<{ content_type: string; body: Uint8Array }>(statements.answer, [id]);
-      return row && { contentType: row.content_type, body: row.body };
-    },
-
-    async release(id, reason) {
-      const name = holder.current();
-      try {
-        return await committing(faults, "release", async () => {
-          const rows = await database.run(statements.release, [name, [id], [reason]]);
-          return rows.length === 1;
-        });
-      } catch (error) {
-        holder.abandon(id, name, reason);
-        throw error;
-      }
-    },
-
-    releaseOrphans: () =>
-      committing(faults, "releaseOrphans", async () => {
-        let total = 0;
-        for (;;) {
-          const rows = await database.run<{ released: string }>(statements.releaseOrphans, [
-            ORPHAN_REASON,
-            ORPHAN_PAGE,
-          ]);
-          const released = Number(onlyRow(rows, "releaseOrphans").released);
-          total += released;
-          if (released < ORPHAN_PAGE) break;
-        }
-        if (total > 0) {
-          metrics.count(ledgerOrphansTotal, {}, total);
-          log.warn({ released: total }, "claims of dead processes were released");
-        }
-        return total;
-      }),
-  };
+  async #send(attempt: Attempt, name: string): Promise<ClaimRow> {
+    if (!this.#parts.holder.maySell()) {
+      throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: "claim", sells: false } });
+    }
+    const wanted = wantedRow(attempt.wanted, name, attempt.id);
+    attempt.openAs = name;
+    try {
+      const row = await this.#claimAs(wanted);
+      if (row.outcome !== "claimed") attempt.openAs = undefined;
+      return row;
+    } catch (error) {
+      if (!mayBeSent(error)) attempt.openAs = undefined;
+      throw error;
+    }
+  }
 }

@@ -15,9 +15,9 @@ export interface Statement {
 /** What a statement takes: numbers beyond 2^53 as decimal text. */
 export type SqlValue = string | number | boolean | Uint8Array | null | readonly string[] | readonly number[];
 
-/** Options of {@link openDatabase}. */
+/** A pool of connections, its bounds and its times. */
 export interface DatabaseOptions {
-  /** Names the pool in metrics: `calls`, `sums` or `renewals`. Sums are cut off at the end, since nobody needs them. */
+  /** Names the pool in metrics: `calls`, `sums` or `renewals`. Sums are cut off at the end: no caller waits for them any more. */
   readonly pool: "calls" | "sums" | "renewals";
   readonly url: string;
   readonly poolSize: number;
@@ -31,8 +31,7 @@ export interface DatabaseOptions {
   readonly forceSync: boolean;
 }
 
-/** What {@link openDatabase} works with. */
-export interface DatabaseModules {
+interface DatabaseModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

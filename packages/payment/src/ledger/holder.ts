@@ -1,13 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import { type Address, type ErrorCode, isAppError, type Log, type Metrics, type NetworkId } from "@turnpike/base";
-import type { RelayerLease } from "../ledger-types.ts";
 import type { Database } from "./database.ts";
 import { ledgerHolderLostTotal } from "./metrics.ts";
 import type { LedgerStatements } from "./statements.ts";
 
-/** Options of {@link createHolder}. */
-export interface HolderOptions {
+interface HolderOptions {
   /** Time without a renewal after which this process counts as dead. */
   readonly ttlMs: number;
   readonly heartbeatMs: number;
@@ -17,8 +15,7 @@ export interface HolderOptions {
   readonly sells: readonly string[];
 }
 
-/** What {@link createHolder} works with. */
-export interface HolderModules {
+interface HolderModules {
   /** Connections of its own: a busy pool must not make this process look dead. */
   readonly database: Database;
   readonly statements: LedgerStatements;
@@ -26,26 +23,6 @@ export interface HolderModules {
   readonly metrics: Metrics;
   /** Looks for another ledger that sells for a receiver of this one. @throws AppError CONFIG_INVALID when there is one. */
   readonly assertSoleSeller: () => Promise<void>;
-}
-
-/** A relayer that this process has leased. */
-export type LeasedRelayer = Pick<RelayerLease, "network" | "relayer" | "epoch">;
-
-/** This process as the ledger sees it: renewed on a timer, and somebody else once it was late. */
-export interface Holder extends AsyncDisposable {
-  /** What writes name now. */
-  current(): string;
-  /**
-   * True while this process's row names its receivers and no other ledger sold for one of them when that was written.
-   * Another may have begun while this process counted as dead.
-   */
-  maySell(): boolean;
-  /** Registers anew after `dead` was refused; many callers at once make one registration. */
-  replace(dead: string): Promise<string>;
-  /** Renews now. Returns the leases that the ledger still grants; undefined when this holder is dead. */
-  renew(): Promise<ReadonlyMap<string, bigint> | undefined>;
-  /** Keeps trying to release a claim that may or may not have been committed, or whose release failed. */
-  abandon(id: string, holder: string, reason: ErrorCode): void;
 }
 
 /** Names a lease in {@link Holder.renew}. */
@@ -81,99 +58,198 @@ interface Registration {
 }
 
 /**
- * Registers this process and keeps it alive. Throws as {@link Database.run} does, and AppError CONFIG_INVALID when another
- * ledger sells for a receiver of this one.
+ * This process as the ledger sees it: registered, renewed on a timer, and registered anew once it was late. It may claim
+ * only while its row names the receivers that it sells for, and no other ledger sells for one of them.
  */
-export async function createHolder(
-  opts: HolderOptions,
-  { database, statements, log, metrics, assertSoleSeller }: HolderModules,
-): Promise<Holder> {
-  const abandoned = new Map<string, Abandoned>();
-  let own = newRegistration();
-  let replacing: Promise<string> | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let beating: Promise<void> = Promise.resolve();
-  let stopped = false;
-  let refused = false;
-  const sellsNothing = opts.sells.length === 0;
+export class Holder implements AsyncDisposable {
+  readonly #opts: HolderOptions;
+  readonly #modules: HolderModules;
+  readonly #abandoned = new Map<string, Abandoned>();
+  #own = newRegistration();
+  #replacing: Promise<string> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #beating: Promise<void> = Promise.resolve();
+  #isStopped = false;
+  #isRefused = false;
 
-  const register = async ({ id }: Registration, sells: readonly string[]): Promise<void> => {
-    await database.run(statements.register, [id, opts.ttlMs, sells]);
-  };
+  private constructor(opts: HolderOptions, modules: HolderModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+  }
+
+  /**
+   * Registers this process and keeps it alive. Throws as {@link Database.run} does, and AppError CONFIG_INVALID when another
+   * ledger sells for a receiver of this one.
+   */
+  static async open(opts: HolderOptions, modules: HolderModules): Promise<Holder> {
+    const holder = new Holder(opts, modules);
+    await holder.#register();
+    holder.#schedule();
+    return holder;
+  }
+
+  /** What writes name now. */
+  current(): string {
+    return this.#own.id;
+  }
+
+  /**
+   * True while this process's row names its receivers and no other ledger sold for one of them when that was written.
+   * Another may have begun while this process counted as dead.
+   */
+  maySell(): boolean {
+    return this.#sellsNothing || this.#own.isSeller;
+  }
+
+  /** Registers anew after `dead` was refused; many callers at once make one registration. */
+  replace(dead: string): Promise<string> {
+    if (dead !== this.#own.id) return Promise.resolve(this.#own.id);
+    this.#replacing ??= this.#replace(dead).finally(() => {
+      this.#replacing = undefined;
+    });
+    return this.#replacing;
+  }
+
+  /** Renews now. Returns the leases that the ledger still grants; undefined when this holder is dead. */
+  async renew(): Promise<ReadonlyMap<string, bigint> | undefined> {
+    const { database, statements } = this.#modules;
+    const { ttlMs, sells } = this.#opts;
+    const registration = this.#own;
+    const sold = registration.isSeller;
+    const rows = await database.run<RenewRow>(statements.renew, [registration.id, ttlMs, sells]);
+    const [row] = rows;
+    if (row === undefined) return undefined;
+    // What the row said before this process became a seller is no news.
+    if (sold && !row.sells && !this.#sellsNothing) registration.isSeller = false;
+    // A write whose answer was lost may come late.
+    if (!sold && row.sells) registration.isNamed = true;
+    if (!this.#sellsNothing && !registration.isSeller) await this.#becomeSeller(registration);
+    const leases = new Map<string, bigint>();
+    for (const { network, relayer, epoch } of rows) {
+      if (network !== null && relayer !== null && epoch !== null) leases.set(`${network} ${relayer}`, BigInt(epoch));
+    }
+    return leases;
+  }
+
+  /** Keeps trying to release a claim that may or may not have been committed, or whose release failed. */
+  abandon(claim: string, holder: string, reason: ErrorCode): void {
+    if (this.#abandoned.size >= ABANDONED_LIMIT && !this.#abandoned.has(claim)) {
+      const { log } = this.#modules;
+      log.error({ claim }, "too many claims wait for their release; this one waits for the end of the process");
+      return;
+    }
+    const { statementTimeoutMs, heartbeatMs } = this.#opts;
+    this.#abandoned.set(claim, {
+      holder,
+      reason,
+      untilMs: performance.now() + 2 * statementTimeoutMs + heartbeatMs,
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#beating;
+    await this.#retire();
+  }
+
+  get #sellsNothing(): boolean {
+    return this.#opts.sells.length === 0;
+  }
+
+  // As in #tryToSell.
+  async #register(): Promise<void> {
+    const { assertSoleSeller } = this.#modules;
+    const own = this.#own;
+    if (!this.#sellsNothing) await assertSoleSeller();
+    await this.#insert(own, this.#opts.sells);
+    try {
+      if (!this.#sellsNothing) await assertSoleSeller();
+    } catch (error) {
+      await this.#retire();
+      throw error;
+    }
+    own.isSeller = true;
+    own.isNamed = true;
+  }
+
+  async #insert({ id }: Registration, sells: readonly string[]): Promise<void> {
+    const { database, statements } = this.#modules;
+    await database.run(statements.register, [id, this.#opts.ttlMs, sells]);
+  }
+
+  async #replace(dead: string): Promise<string> {
+    const next = newRegistration();
+    await this.#insert(next, []);
+    await this.#becomeSeller(next);
+    const { log, metrics } = this.#modules;
+    log.warn({ holder: next.id, was: dead }, "this process was late to renew: its claims and leases are lost");
+    metrics.count(ledgerHolderLostTotal);
+    this.#own = next;
+    return next.id;
+  }
+
+  #becomeSeller(registration: Registration): Promise<void> {
+    if (this.#sellsNothing) return Promise.resolve();
+    registration.becoming ??= this.#tryToSell(registration).finally(() => {
+      registration.becoming = undefined;
+    });
+    return registration.becoming;
+  }
 
   // Look, write the row, look again. The first look keeps one that is refused from being seen: for as long as its row named
   // the receivers, new processes of the ledger that sells would be refused. The second one decides. Two that begin at once
   // cannot both sell: each commits its row before its second look begins, so the one that commits last looks when both rows
   // are there. It finds the other one's row, unless that was cleared, has ended or is dead; and then the other does not sell.
   // It never sells under that row again without a look that begins after another write. Both may refuse and try again.
-  const tryToSell = async (registration: Registration): Promise<void> => {
+  async #tryToSell(registration: Registration): Promise<void> {
+    const { database, statements, log, assertSoleSeller } = this.#modules;
     const { id } = registration;
     try {
       await assertSoleSeller();
       registration.isNamed = true;
-      const written = await database.run(statements.sell, [id, opts.sells]);
+      const written = await database.run(statements.sell, [id, this.#opts.sells]);
       // Dead: it is replaced by the next call that is refused.
       if (written.length === 0) return;
       await assertSoleSeller();
       registration.isSeller = true;
-      if (refused) log.info({ holder: id }, "no other ledger sells for this one's receivers any more");
-      refused = false;
+      if (this.#isRefused) log.info({ holder: id }, "no other ledger sells for this one's receivers any more");
+      this.#isRefused = false;
     } catch (error) {
       const reason = isAppError(error, "CONFIG_INVALID") ? error.message : undefined;
-      if (!refused) log.error({ holder: id, reason }, "payments are refused: another ledger may sell for a receiver");
-      refused = true;
+      if (!this.#isRefused) {
+        log.error({ holder: id, reason }, "payments are refused: another ledger may sell for a receiver");
+      }
+      this.#isRefused = true;
       if (!registration.isNamed) return;
       await database.run(statements.sell, [id, []]);
       registration.isNamed = false;
     }
-  };
+  }
 
-  const becomeSeller = (registration: Registration): Promise<void> => {
-    if (sellsNothing) return Promise.resolve();
-    registration.becoming ??= tryToSell(registration).finally(() => {
-      registration.becoming = undefined;
-    });
-    return registration.becoming;
-  };
+  #schedule(): void {
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => {
+      this.#beating = this.#beat().finally(() => this.#schedule());
+    }, this.#opts.heartbeatMs);
+    this.#timer.unref();
+  }
 
-  const replace = (dead: string): Promise<string> => {
-    if (dead !== own.id) return Promise.resolve(own.id);
-    replacing ??= (async () => {
-      const next = newRegistration();
-      await register(next, []);
-      await becomeSeller(next);
-      log.warn({ holder: next.id, was: dead }, "this process was late to renew: its claims and leases are lost");
-      metrics.count(ledgerHolderLostTotal);
-      own = next;
-      return next.id;
-    })().finally(() => {
-      replacing = undefined;
-    });
-    return replacing;
-  };
-
-  const renew = async (): Promise<ReadonlyMap<string, bigint> | undefined> => {
-    const registration = own;
-    const sold = registration.isSeller;
-    const rows = await database.run<RenewRow>(statements.renew, [registration.id, opts.ttlMs, opts.sells]);
-    const [row] = rows;
-    if (row === undefined) return undefined;
-    // What the row said before this process became a seller is no news.
-    if (sold && !row.sells && !sellsNothing) registration.isSeller = false;
-    // A write whose answer was lost may come late.
-    if (!sold && row.sells) registration.isNamed = true;
-    if (!sellsNothing && !registration.isSeller) await becomeSeller(registration);
-    const leases = new Map<string, bigint>();
-    for (const { network, relayer, epoch } of rows) {
-      if (network !== null && relayer !== null && epoch !== null) leases.set(`${network} ${relayer}`, BigInt(epoch));
+  async #beat(): Promise<void> {
+    try {
+      const before = this.#own.id;
+      if ((await this.renew()) === undefined) await this.replace(before);
+      if (this.#abandoned.size > 0) await this.#releaseAbandoned();
+    } catch (error) {
+      this.#modules.log.warn({ code: codeOf(error) }, "the ledger could not be renewed");
     }
-    return leases;
-  };
+  }
 
-  const releaseAbandoned = async (): Promise<void> => {
+  async #releaseAbandoned(): Promise<void> {
+    const { database, statements } = this.#modules;
     const nowMs = performance.now();
-    for (const holder of new Set([...abandoned.values()].map((entry) => entry.holder))) {
-      const mine = [...abandoned].filter(([, entry]) => entry.holder === holder);
+    for (const holder of new Set([...this.#abandoned.values()].map((entry) => entry.holder))) {
+      const mine = [...this.#abandoned].filter(([, entry]) => entry.holder === holder);
       await database.run(statements.release, [
         holder,
         mine.map(([claim]) => claim),
@@ -181,74 +257,24 @@ export async function createHolder(
       ]);
     }
     // Kept until a statement that was under way cannot commit any more.
-    for (const [claim, { untilMs }] of abandoned) if (untilMs < nowMs) abandoned.delete(claim);
-  };
+    for (const [claim, { untilMs }] of this.#abandoned) if (untilMs < nowMs) this.#abandoned.delete(claim);
+  }
 
-  const beat = async (): Promise<void> => {
+  async #retire(): Promise<void> {
+    const { database, statements, log } = this.#modules;
     try {
-      const before = own.id;
-      if ((await renew()) === undefined) await replace(before);
-      if (abandoned.size > 0) await releaseAbandoned();
-    } catch (error) {
-      log.warn({ code: isAppError(error) ? error.code : "INTERNAL" }, "the ledger could not be renewed");
-    }
-  };
-
-  const schedule = (): void => {
-    if (stopped) return;
-    timer = setTimeout(() => {
-      beating = beat().finally(schedule);
-    }, opts.heartbeatMs);
-    timer.unref();
-  };
-
-  const retire = async (): Promise<void> => {
-    try {
-      await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
+      await database.run(statements.retire, [this.#own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
     } catch (error) {
       log.warn(
-        { code: isAppError(error) ? error.code : "INTERNAL" },
+        { code: codeOf(error) },
         "the holder could not be deleted; its claims are released when it counts as dead",
       );
     }
-  };
-
-  // As in tryToSell.
-  if (!sellsNothing) await assertSoleSeller();
-  await register(own, opts.sells);
-  try {
-    if (!sellsNothing) await assertSoleSeller();
-  } catch (error) {
-    await retire();
-    throw error;
   }
-  own.isSeller = true;
-  own.isNamed = true;
-  schedule();
+}
 
-  return {
-    current: () => own.id,
-    maySell: () => sellsNothing || own.isSeller,
-    replace,
-    renew,
-    abandon(claim, holder, reason) {
-      if (abandoned.size >= ABANDONED_LIMIT && !abandoned.has(claim)) {
-        log.error({ claim }, "too many claims wait for their release; this one waits for the end of the process");
-        return;
-      }
-      abandoned.set(claim, {
-        holder,
-        reason,
-        untilMs: performance.now() + 2 * opts.statementTimeoutMs + opts.heartbeatMs,
-      });
-    },
-    async [Symbol.asyncDispose]() {
-      stopped = true;
-      clearTimeout(timer);
-      await beating;
-      await retire();
-    },
-  };
+function codeOf(error: unknown): ErrorCode {
+  return isAppError(error) ? error.code : "INTERNAL";
 }
 
 function newRegistration(): Registration {

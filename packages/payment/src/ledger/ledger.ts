@@ -1,16 +1,20 @@
 import { AppError, type Clock, type FaultPoints, type Log, type Metrics, systemClock } from "@turnpike/base";
 import type { Ledger } from "../ledger-types.ts";
-import { createClaims } from "./claims.ts";
+import { Claims } from "./claims.ts";
 import { type Database, openDatabase } from "./database.ts";
-import { createHolder, type Holder } from "./holder.ts";
-import { createJournal } from "./journal.ts";
+import { Holder } from "./holder.ts";
+import { Journal } from "./journal.ts";
+import { Leases } from "./leases.ts";
+import { Lookups } from "./lookups.ts";
 import { checkSchema } from "./migrate.ts";
-import { createOutcomes } from "./outcomes.ts";
+import { Outcomes } from "./outcomes.ts";
+import type { LedgerParts } from "./parts.ts";
 import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
+import { ReconciliationLists } from "./reconciliation.ts";
 import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { ledgerStatements } from "./statements.ts";
 
-/** Options of {@link createLedger}. */
+/** Where the ledger is, how long it keeps what, and how long it waits for its database. */
 export interface LedgerOptions {
   /** `postgres://…` of a direct connection or a session pool. */
   readonly url: string;
@@ -38,7 +42,7 @@ export interface LedgerOptions {
   readonly receivers?: readonly Receiver[];
 }
 
-/** What {@link createLedger} works with. */
+/** The ledger owns none of these. */
 export interface LedgerModules {
   readonly clock?: Clock;
   readonly log: Log;
@@ -52,7 +56,7 @@ const SUM_TIMEOUT_MS = 120_000;
 /**
  * Opens the ledger and registers this process in it. The tables must be there: see `migrate`. Throws AppError
  * LEDGER_UNAVAILABLE when the database cannot be reached, LEDGER_SCHEMA when its tables are not those of this version,
- * and CONFIG_INVALID when its URL turns durable commits off, or another ledger of the database sells for a receiver.
+ * and CONFIG_INVALID when its URL switches durable commits off, or another ledger of the database sells for a receiver.
  */
 export async function createLedger(opts: LedgerOptions, modules: LedgerModules): Promise<Ledger> {
   const { log, metrics, faults } = modules;
@@ -96,8 +100,8 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const slow = owned.use(open("sums", 1, SUM_TIMEOUT_MS, 16));
   const renewals = owned.use(open("renewals", 1, Math.min(statementTimeoutMs, Math.max(heartbeatMs, 500)), 16));
   const sells = (opts.receivers ?? []).map(receiverName);
-  const holder: Holder = owned.use(
-    await createHolder(
+  const holder = owned.use(
+    await Holder.open(
       { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs, sells },
       {
         database: renewals,
@@ -117,17 +121,57 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const releasedRetentionMs = (opts.releasedRetentionSeconds ?? 86_400) * 1_000;
   const retention = { answerRetentionMs, releasedRetentionMs };
   const parts = { database, statements, holder, sells, ...retention, queueLimit, log, metrics, faults };
-  const resources = owned.move();
+  return ledgerOf(parts, slow, owned.move());
+}
+
+/** The ledger, over the parts that are named by what they do. `slow` is for what reads every payment. */
+function ledgerOf(parts: LedgerParts, slow: Database, resources: AsyncDisposableStack): Ledger {
+  const { database, statements, holder } = parts;
+  const claims = new Claims(parts);
+  const lookups = new Lookups(parts);
+  const leases = new Leases(parts);
+  const journal = new Journal(parts);
+  const outcomes = new Outcomes(parts);
+  const lists = new ReconciliationLists(parts);
   return {
-    ...createClaims(parts),
-    ...createJournal(parts),
-    ...createOutcomes(parts),
-    async sums() {
-      return sumsOf(await slow.run<SumsRow>(statements.sums, []));
-    },
-    async list(states, limit) {
-      return (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord);
-    },
+    claim: (claim) => claims.claim(claim),
+    release: (id, reason) => claims.release(id, reason),
+    releaseOrphans: () => claims.releaseOrphans(),
+    find: (key) => lookups.find(key),
+    findByIdentifier: (network, from, identifier) => lookups.findByIdentifier(network, from, identifier),
+    get: (id) => lookups.get(id),
+    newest: (id) => lookups.newest(id),
+    answer: (id) => lookups.answer(id),
+    leaseRelayer: (network, relayer, chainNonce) => leases.leaseRelayer(network, relayer, chainNonce),
+    returnRelayer: (lease) => leases.returnRelayer(lease),
+    livingHolders: () => leases.livingHolders(),
+    renewLeases: () => leases.renewLeases(),
+    journal: (batch) => journal.journal(batch),
+    journalReplacement: (lease, batchId, transaction) => journal.journalReplacement(lease, batchId, transaction),
+    journalSubmission: (id, answer) => journal.journalSubmission(id, answer),
+    closeBatch: (batchId, hash) => journal.closeBatch(batchId, hash),
+    openBatches: (network, relayer) => journal.openBatches(network, relayer),
+    orphanBatches: (network, limit) => journal.orphanBatches(network, limit),
+    settled: (id, evidence) => outcomes.settled(id, evidence),
+    settledAll: (items) => outcomes.settledAll(items),
+    failed: (id, reason) => outcomes.failed(id, reason),
+    disputed: (id, reason) => outcomes.disputed(id, reason),
+    owed: (id, evidence) => outcomes.owed(id, evidence),
+    reorganised: (id) => outcomes.reorganised(id),
+    expireAnswers: () => outcomes.expireAnswers(),
+    pruneReleased: () => outcomes.pruneReleased(),
+    submitted: (network, limit) => lists.submitted(network, limit),
+    unresolved: (query) => lists.unresolved(query),
+    unfinalBlocks: (network, limit, before) => lists.unfinalBlocks(network, limit, before),
+    unfinalIn: (network, block, limit) => lists.unfinalIn(network, block, limit),
+    finalise: (network, blocks) => lists.finalise(network, blocks),
+    unswept: (network, chainTimeSeconds, limit) => lists.unswept(network, chainTimeSeconds, limit),
+    swept: (ids, isKept) => lists.swept(ids, isKept),
+    unknownTransfers: (network, places) => lists.unknownTransfers(network, places),
+    beginScan: (scan, pauseMs) => lists.beginScan(scan, pauseMs),
+    moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
+    sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
+    list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),
     async ready() {
       try {
         await database.run(statements.ready, []);
@@ -136,8 +180,6 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
         return false;
       }
     },
-    async [Symbol.asyncDispose]() {
-      await resources.disposeAsync();
-    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }

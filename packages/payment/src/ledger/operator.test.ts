@@ -14,14 +14,14 @@ import {
   RELAYER,
   testServer,
 } from "../../test/ledger-fixtures.ts";
-import { createLedgerOperator } from "./operator.ts";
+import { LedgerOperator } from "./operator.ts";
 
 const server = testServer();
 
 test("open transactions are listed with key, nonce and payments, and an operator can request a cancellation", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   assert.deepEqual(await operator.openTransactions(10), []);
   const lease = await leased(ledger);
   const [first, second] = [newTransaction(), { ...newTransaction(), maxFeePerGas: 3_000_000_000n }];
@@ -55,7 +55,7 @@ test("open transactions are listed with key, nonce and payments, and an operator
 test("a payment that has used up its batches is sent again after an operator resets them", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   const lease = await leased(ledger);
   const id = await claimed(ledger);
   for (let nonce = 0; nonce < 4; nonce++) {
@@ -71,7 +71,7 @@ test("a payment that has used up its batches is sent again after an operator res
 test("a payment whose window is closed is not sent again, and the operator gets to know", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   const lease = await leased(ledger);
   const id = await claimed(ledger, { validBefore: 1n });
   for (let nonce = 0; nonce < 4; nonce++) {
@@ -86,7 +86,7 @@ test("a payment whose window is closed is not sent again, and the operator gets 
 test("a payment that a remote facilitator settles is not sent from here, and the operator gets to know", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   const id = await claimed(ledger);
   assert.equal(await operator.retry(id), "not-waiting", "it is claimed");
   await ledger.journalSubmission(id, { contentType: "application/json", body: Buffer.from("{}") });
@@ -96,7 +96,7 @@ test("a payment that a remote facilitator settles is not sent from here, and the
 test("a claim that an operator releases can no longer be signed or submitted", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   const lease = await leased(ledger);
   const [one, other] = [await claimed(ledger), await claimed(ledger)];
   assert.equal(await operator.release(one), true);
@@ -110,7 +110,7 @@ test("a claim that an operator releases can no longer be signed or submitted", a
 test("a blocked payer can claim nothing until the block ends; its earlier claims stay", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = createLedgerOperator(url);
+  const operator = new LedgerOperator(url);
   const key = newKey();
   const before = newClaim({ key });
   assert.equal((await ledger.claim(before)).kind, "claimed");

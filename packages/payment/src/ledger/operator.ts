@@ -38,23 +38,6 @@ export interface BlockedPayer {
  */
 export type RetryResult = "requested" | "window-closed" | "not-waiting" | "submitted";
 
-/** What an operator may look at and ask for, in the ledger: the processes that have it open act on it. */
-export interface LedgerOperator {
-  /** By network, key and nonce. */
-  openTransactions(limit: number): Promise<readonly OpenTransaction[]>;
-  /** Asks for a cancellation of this nonce's transaction. False when none is open. */
-  cancel(network: NetworkId, relayer: Address, nonce: number): Promise<boolean>;
-  /** Lets a `signed` payment, whose batch ended without settling it, be sent again. */
-  retry(id: SettlementId): Promise<RetryResult>;
-  /** Releases a claim, whichever process works on it: its answer is not given. False when it is not claimed. */
-  release(id: SettlementId): Promise<boolean>;
-  /** Refuses payments of this account; a block that it has is replaced. */
-  block(payer: BlockedPayer): Promise<void>;
-  /** False when it was not blocked. */
-  unblock(network: NetworkId, payer: Address): Promise<boolean>;
-  blocked(limit: number): Promise<readonly BlockedPayer[]>;
-}
-
 interface OpenTransactionRow {
   readonly network: string;
   readonly relayer: string;
@@ -76,112 +59,128 @@ interface BlockedRow {
   readonly until_ms: number | null;
 }
 
-/** Makes it for one ledger. Each call is a connection of its own, and throws the errors of the ledger. */
-export function createLedgerOperator(url: string, opts: { readonly schema?: string } = {}): LedgerOperator {
-  const s = quoteSchema(opts.schema ?? "ledger");
+/**
+ * What an operator may look at and ask for, in the ledger: the processes that have it open act on it. Each call is a
+ * connection of its own, and throws the errors of the ledger.
+ */
+export class LedgerOperator {
+  readonly #url: string;
+  /** As SQL. */
+  readonly #schema: string;
 
-  const query = <Row extends object>(method: string, text: string, values: readonly unknown[]): Promise<Row[]> =>
-    withClient(url, method, async (client) => (await client.query<Row>(text, [...values])).rows);
+  constructor(url: string, opts: { readonly schema?: string } = {}) {
+    this.#url = url;
+    this.#schema = quoteSchema(opts.schema ?? "ledger");
+  }
 
-  return {
-    async openTransactions(limit) {
-      const rows = await query<OpenTransactionRow>(
-        "openTransactions",
-        `select b.network, b.relayer, b.nonce, ${s}.holder_lives(r.holder) as held, b.cancel_requested,
-            extract(epoch from clock_timestamp() - b.created_at)::float8 as age,
-            last.position + 1 as attempts, last.hash, last.max_fee_per_gas, last.cancels,
-            (select count(*)::integer from ${s}.payments p where p.batch = b.id and p.state = 'signed') as payments
-          from ${s}.batches b
-          join ${s}.relayers r on r.network = b.network and r.address = b.relayer
-          cross join lateral (select * from ${s}.transactions t where t.batch = b.id order by position desc limit 1) last
-          where b.state = 'open' order by b.network, b.relayer, b.nonce limit $1`,
-        [limit],
-      );
-      return rows.map((row) => ({
-        network: row.network as NetworkId,
-        relayer: row.relayer as Address,
-        nonce: Number(row.nonce),
-        held: row.held,
-        ageSeconds: Math.floor(row.age),
-        attempts: row.attempts,
-        transaction: row.hash as `0x${string}`,
-        maxFeePerGas: BigInt(row.max_fee_per_gas),
-        payments: row.payments,
-        cancellation: row.cancels ? "sent" : row.cancel_requested ? "requested" : "none",
-      }));
-    },
+  /** By network, key and nonce. */
+  async openTransactions(limit: number): Promise<readonly OpenTransaction[]> {
+    const rows = await this.#query<OpenTransactionRow>(
+      "openTransactions",
+      `select b.network, b.relayer, b.nonce, ${this.#schema}.holder_lives(r.holder) as held, b.cancel_requested,
+          extract(epoch from clock_timestamp() - b.created_at)::float8 as age,
+          last.position + 1 as attempts, last.hash, last.max_fee_per_gas, last.cancels,
+          (select count(*)::integer from ${this.#schema}.payments p where p.batch = b.id and p.state = 'signed') as payments
+        from ${this.#schema}.batches b
+        join ${this.#schema}.relayers r on r.network = b.network and r.address = b.relayer
+        cross join lateral (select * from ${this.#schema}.transactions t where t.batch = b.id order by position desc limit 1) last
+        where b.state = 'open' order by b.network, b.relayer, b.nonce limit $1`,
+      [limit],
+    );
+    return rows.map((row) => ({
+      network: row.network as NetworkId,
+      relayer: row.relayer as Address,
+      nonce: Number(row.nonce),
+      held: row.held,
+      ageSeconds: Math.floor(row.age),
+      attempts: row.attempts,
+      transaction: row.hash as `0x${string}`,
+      maxFeePerGas: BigInt(row.max_fee_per_gas),
+      payments: row.payments,
+      cancellation: row.cancels ? "sent" : row.cancel_requested ? "requested" : "none",
+    }));
+  }
 
-    async cancel(network, relayer, nonce) {
-      const rows = await query(
-        "cancel",
-        `update ${s}.batches set cancel_requested = true
-          where network = $1 and relayer = $2 and nonce = $3 and state = 'open' returning id`,
-        [network, relayer.toLowerCase(), nonce],
-      );
-      return rows.length > 0;
-    },
+  /** Asks for a cancellation of this nonce's transaction. False when none is open. */
+  async cancel(network: NetworkId, relayer: Address, nonce: number): Promise<boolean> {
+    const rows = await this.#query(
+      "cancel",
+      `update ${this.#schema}.batches set cancel_requested = true
+        where network = $1 and relayer = $2 and nonce = $3 and state = 'open' returning id`,
+      [network, relayer.toLowerCase(), nonce],
+    );
+    return rows.length > 0;
+  }
 
-    async retry(id) {
-      const [row] = await query<{ state: string; open: boolean | null }>(
-        "retry",
-        `with waiting as (
-            select p.id, p.valid_before > extract(epoch from clock_timestamp()) as open from ${s}.payments p
-              join ${s}.batches b on b.id = p.batch
-              where p.id = $1 and p.state = 'signed' and b.state = 'mined'),
-          requested as (
-            update ${s}.payments p set resends = 0 from waiting w where p.id = w.id and w.open and p.state = 'signed')
-          select p.state, w.open from ${s}.payments p left join waiting w on w.id = p.id where p.id = $1`,
-        [id],
-      );
-      if (row?.state === "submitted") return "submitted";
-      if (row === undefined || row.open === null) return "not-waiting";
-      return row.open ? "requested" : "window-closed";
-    },
+  /** Lets a `signed` payment, whose batch ended without settling it, be sent again. */
+  async retry(id: SettlementId): Promise<RetryResult> {
+    const [row] = await this.#query<{ state: string; open: boolean | null }>(
+      "retry",
+      `with waiting as (
+          select p.id, p.valid_before > extract(epoch from clock_timestamp()) as open from ${this.#schema}.payments p
+            join ${this.#schema}.batches b on b.id = p.batch
+            where p.id = $1 and p.state = 'signed' and b.state = 'mined'),
+        requested as (
+          update ${this.#schema}.payments p set resends = 0 from waiting w where p.id = w.id and w.open and p.state = 'signed')
+        select p.state, w.open from ${this.#schema}.payments p left join waiting w on w.id = p.id where p.id = $1`,
+      [id],
+    );
+    if (row?.state === "submitted") return "submitted";
+    if (row === undefined || row.open === null) return "not-waiting";
+    return row.open ? "requested" : "window-closed";
+  }
 
-    async release(id) {
-      const rows = await query<{ released: boolean }>(
-        "release",
-        `select ${s}.operator_release($1, 'SERVICE_UNAVAILABLE') as released`,
-        [id],
-      );
-      return rows[0]?.released === true;
-    },
+  /** Releases a claim, whichever process works on it: its answer is not given. False when it is not claimed. */
+  async release(id: SettlementId): Promise<boolean> {
+    const rows = await this.#query<{ released: boolean }>(
+      "release",
+      `select ${this.#schema}.operator_release($1, 'SERVICE_UNAVAILABLE') as released`,
+      [id],
+    );
+    return rows[0]?.released === true;
+  }
 
-    async block({ network, payer, reason, untilMs }) {
-      await query(
-        "block",
-        `insert into ${s}.blocked_payers (network, payer, reason, until)
-          values ($1, $2, $3, to_timestamp($4::float8 / 1000))
-          on conflict (network, payer) do update set reason = excluded.reason, until = excluded.until`,
-        [network, payer.toLowerCase(), reason, untilMs ?? null],
-      );
-    },
+  /** Refuses payments of this account; a block that it has is replaced. */
+  async block({ network, payer, reason, untilMs }: BlockedPayer): Promise<void> {
+    await this.#query(
+      "block",
+      `insert into ${this.#schema}.blocked_payers (network, payer, reason, until)
+        values ($1, $2, $3, to_timestamp($4::float8 / 1000))
+        on conflict (network, payer) do update set reason = excluded.reason, until = excluded.until`,
+      [network, payer.toLowerCase(), reason, untilMs ?? null],
+    );
+  }
 
-    async unblock(network, payer) {
-      const values = [network, payer.toLowerCase()];
-      const rows = await query(
-        "unblock",
-        `update ${s}.blocked_payers set until = clock_timestamp()
-          where network = $1 and payer = $2 and (until is null or until > clock_timestamp()) returning payer`,
-        values,
-      );
-      return rows.length > 0;
-    },
+  /** False when it was not blocked. */
+  async unblock(network: NetworkId, payer: Address): Promise<boolean> {
+    const values = [network, payer.toLowerCase()];
+    const rows = await this.#query(
+      "unblock",
+      `update ${this.#schema}.blocked_payers set until = clock_timestamp()
+        where network = $1 and payer = $2 and (until is null or until > clock_timestamp()) returning payer`,
+      values,
+    );
+    return rows.length > 0;
+  }
 
-    async blocked(limit) {
-      const rows = await query<BlockedRow>(
-        "blocked",
-        `select network, payer, reason, extract(epoch from until)::float8 * 1000 as until_ms
-          from ${s}.blocked_payers where until is null or until > clock_timestamp()
-          order by created_at desc limit $1`,
-        [limit],
-      );
-      return rows.map(({ network, payer, reason, until_ms }) => ({
-        network: network as NetworkId,
-        payer: payer as Address,
-        reason,
-        untilMs: until_ms ?? undefined,
-      }));
-    },
-  };
+  /** Newest first. */
+  async blocked(limit: number): Promise<readonly BlockedPayer[]> {
+    const rows = await this.#query<BlockedRow>(
+      "blocked",
+      `select network, payer, reason, extract(epoch from until)::float8 * 1000 as until_ms
+        from ${this.#schema}.blocked_payers where until is null or until > clock_timestamp()
+        order by created_at desc limit $1`,
+      [limit],
+    );
+    return rows.map(({ network, payer, reason, until_ms }) => ({
+      network: network as NetworkId,
+      payer: payer as Address,
+      reason,
+      untilMs: until_ms ?? undefined,
+    }));
+  }
+
+  #query<Row extends object>(method: string, text: string, values: readonly unknown[]): Promise<Row[]> {
+    return withClient(this.#url, method, async (client) => (await client.query<Row>(text, [...values])).rows);
+  }
 }

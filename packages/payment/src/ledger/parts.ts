@@ -5,9 +5,9 @@ import type { LedgerStatements } from "./statements.ts";
 
 /** What the parts of the ledger share. */
 export interface LedgerParts {
-  readonly database: Database;
+  readonly database: Pick<Database, "run">;
   readonly statements: LedgerStatements;
-  readonly holder: Holder;
+  readonly holder: Omit<Holder, typeof Symbol.asyncDispose>;
   /** Names of the receivers that the holder's row must have for a claim. */
   readonly sells: readonly string[];
   readonly answerRetentionMs: number;

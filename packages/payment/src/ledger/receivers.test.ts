@@ -15,7 +15,7 @@ import {
   testServer,
 } from "../../test/ledger-fixtures.ts";
 import { type Database, openDatabase } from "./database.ts";
-import { createHolder, type Holder } from "./holder.ts";
+import { Holder } from "./holder.ts";
 import { migrate } from "./migrate.ts";
 import { assertSoleSeller, receiverName } from "./receivers.ts";
 import { ledgerStatements } from "./statements.ts";
@@ -50,7 +50,7 @@ function openHolder(
   schema = "ledger",
   sells: readonly string[] = ["a receiver"],
 ): Promise<Holder> {
-  return createHolder(
+  return Holder.open(
     { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells },
     { database, statements: ledgerStatements(schema), log: silentLog, metrics: noMetrics, assertSoleSeller: look },
   );
@@ -432,7 +432,7 @@ test("a start that is refused says so although its row cannot be deleted", async
   const warnings: unknown[] = [];
   const log: Log = { ...silentLog, warn: (fields) => void warnings.push(fields), child: () => log };
   let looks = 0;
-  const start = createHolder(
+  const start = Holder.open(
     { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells: ["a receiver"] },
     {
       database: {

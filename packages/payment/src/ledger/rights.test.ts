@@ -12,7 +12,7 @@ import {
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
-import { createLedgerOperator } from "./operator.ts";
+import { LedgerOperator } from "./operator.ts";
 import { TABLE_RIGHTS } from "./rights.ts";
 
 const server = testServer();
@@ -66,7 +66,7 @@ test("the rights that a start asks for are enough for all that a ledger does", a
 test("an operator's command without a right says which table it is about", async () => {
   await using cleanup = new AsyncDisposableStack();
   const { own } = await asRole(cleanup, listed);
-  const blocked = createLedgerOperator(own).blocked(10);
+  const blocked = new LedgerOperator(own).blocked(10);
   await assert.rejects(blocked, { code: "LEDGER_SCHEMA", message: /refuses blocked: .*blocked_payers/ });
 });
 
