@@ -1,3 +1,6 @@
+/** Part of a full map that is evicted at once: each eviction walks past the entries that were deleted before. */
+const EVICTED_SHARE = 1 / 16;
+
 /** A map of bounded size that evicts what was set first, and what is older than its time to live. */
 export class BoundedMap<K, V> {
   readonly #opts: { readonly maxEntries: number; readonly ttlMs: number };
@@ -18,12 +21,18 @@ export class BoundedMap<K, V> {
   set(key: K, value: V, nowMs: number): void {
     this.#entries.delete(key);
     this.#entries.set(key, { value, untilMs: nowMs + this.#opts.ttlMs });
-    if (this.#entries.size <= this.#opts.maxEntries) return;
-    const [oldest] = this.#entries.keys();
-    this.#entries.delete(oldest as K);
+    if (this.#entries.size > this.#opts.maxEntries) this.#evict();
   }
 
   delete(key: K): void {
     this.#entries.delete(key);
+  }
+
+  #evict(): void {
+    let left = Math.ceil(this.#opts.maxEntries * EVICTED_SHARE);
+    for (const oldest of this.#entries.keys()) {
+      this.#entries.delete(oldest);
+      if (--left <= 0) return;
+    }
   }
 }
