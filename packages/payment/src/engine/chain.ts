@@ -11,7 +11,6 @@ import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { Evidence, PaymentKey } from "../types.ts";
 import { hasCode } from "../verify/reading.ts";
-import type { MinedCost } from "./gas-costs.ts";
 
 /** Newest block. */
 export interface Head {
@@ -20,6 +19,19 @@ export interface Head {
   readonly timeSeconds: number;
   /** Wei of gas price; zero on chains without one. */
   readonly baseFee: bigint;
+}
+
+/** Cost of a settlement, without the price of a unit of gas. */
+export interface SettlementCost {
+  readonly gas: bigint;
+  /** What a rollup charges for publishing the transaction, which is not in its gas. */
+  readonly dataFeeWei: bigint;
+}
+
+/** What a receipt says of a transaction's cost. */
+export interface MinedCost extends SettlementCost {
+  /** What was paid for a unit of gas, in wei. */
+  readonly gasPriceWei: bigint;
 }
 
 /** A mined transaction. */

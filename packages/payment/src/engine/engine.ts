@@ -1,7 +1,7 @@
 import { AppError, isAppError, type NetworkId } from "@turnpike/base";
 import type { Settler } from "../settler.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createNetworkEngine, type NetworkEngine } from "./network.ts";
+import { NetworkEngine } from "./network-engine.ts";
 import type { EngineModules, EngineOptions, TransactionBounds } from "./options.ts";
 import { pause } from "./waiters.ts";
 
@@ -16,7 +16,11 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
   const { ledger, log } = modules;
   const stopping = new AbortController();
   const engines = new Map<NetworkId, NetworkEngine>();
-  for (const net of opts.networks) engines.set(net.network, await createNetworkEngine(opts, net, modules));
+  for (const net of opts.networks) {
+    const engine = new NetworkEngine(opts, net, modules);
+    await engine.start();
+    engines.set(net.network, engine);
+  }
 
   const engineOf = ({ key }: PaymentRecord): NetworkEngine => {
     const engine = engines.get(key.network);

@@ -16,15 +16,9 @@ import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
 import type { Head } from "./chain.ts";
 import { foreignLagGauge, foreignScansTotal, foreignSettlementsTotal } from "./metrics.ts";
 import { createNodeReader, type LogFilter, type PlacedLog } from "./node-reader.ts";
-import type { ChainRules } from "./options.ts";
+import type { AssetReceiver, ChainRules } from "./options.ts";
 import { pause } from "./waiters.ts";
-import { createWindowSize } from "./window-size.ts";
-
-/** Where payments in an asset go. */
-export interface AssetReceiver {
-  readonly asset: Address;
-  readonly payTo: Address;
-}
+import { WindowSize } from "./window-size.ts";
 
 /** Scans for payments to our receivers that another ledger must have taken. */
 export interface ForeignWatch {
@@ -119,7 +113,7 @@ function createNodeScan(
   const scan: ForeignScan = { network, node: node.name, receivers: digestOf(pairs) };
   const labels = { network, node: node.name };
   const reader = createNodeReader(node);
-  const size = createWindowSize(maxLogBlocks);
+  const size = new WindowSize(maxLogBlocks);
   const faultLog = new FaultLogThrottle(clock);
   let dueAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { virtualClock } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import type { PayerKind, PaymentRecord } from "../types.ts";
-import { createGasCosts, type GasCosts } from "./gas-costs.ts";
+import { GasCosts } from "./gas-costs.ts";
 
 const GAS = { perTransfer: 120_000n, perWallet: 400_000n, perDeployment: 2_000_000n };
 const HALF_LIFE_MS = 600_000;
@@ -16,7 +16,7 @@ function learn(costs: GasCosts, payments: readonly PaymentRecord[], gas: bigint,
 }
 
 test("what is alone and what shares a transaction are learned apart", () => {
-  const costs = createGasCosts(GAS, () => 0);
+  const costs = new GasCosts(GAS, () => 0);
   const before = [costs.each("alone").gas, costs.each("shared").gas];
   for (let round = 0; round < 40; round++) learn(costs, [payment()], 90_000n);
   assert.equal(costs.each("shared").gas, before[1]);
@@ -30,7 +30,7 @@ test("what is alone and what shares a transaction are learned apart", () => {
 });
 
 test("attack: wallets that burn gas make no plain payment dearer, nor a wallet that is known", () => {
-  const costs = createGasCosts(GAS, () => 0);
+  const costs = new GasCosts(GAS, () => 0);
   const plain = costs.each("alone");
   learn(costs, [payment("erc1271", "0xgood")], 90_000n);
   for (let round = 0; round < 50; round++) learn(costs, [payment("erc1271", `0xbad${round}`)], 440_000n);
@@ -42,14 +42,14 @@ test("attack: wallets that burn gas make no plain payment dearer, nor a wallet t
 });
 
 test("what a node says is believed up to the gas limit", () => {
-  const costs = createGasCosts(GAS, () => 0);
+  const costs = new GasCosts(GAS, () => 0);
   for (let round = 0; round < 50; round++) learn(costs, [payment()], 10n ** 30n);
   assert.ok(costs.each("alone").gas <= GAS.perTransfer + 40_000n);
 });
 
 test("what was learned in a bad hour fades: a refusal does not keep itself up", () => {
   const clock = virtualClock();
-  const costs = createGasCosts(GAS, () => clock.monotonicMs());
+  const costs = new GasCosts(GAS, () => clock.monotonicMs());
   const start = costs.each("alone");
   for (let round = 0; round < 50; round++) learn(costs, [payment()], 150_000n, 8_000_000n);
   const high = costs.each("alone");
@@ -66,7 +66,7 @@ test("property: an estimate never leaves what was assumed and what was seen", ()
   fc.assert(
     fc.property(samples, fc.nat(3 * HALF_LIFE_MS), (all, passedMs) => {
       const clock = virtualClock();
-      const costs = createGasCosts(GAS, () => clock.monotonicMs());
+      const costs = new GasCosts(GAS, () => clock.monotonicMs());
       const seen = [costs.each("alone").gas, ...all];
       for (const gas of all) learn(costs, [payment()], gas);
       clock.advance(passedMs);

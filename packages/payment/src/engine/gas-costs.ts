@@ -1,35 +1,11 @@
 import { BoundedMap } from "../bounded-map.ts";
 import type { PaymentRecord } from "../types.ts";
 import { type GasPolicy, settlementGas } from "./calls.ts";
-import type { OpenBatch } from "./lane.ts";
+import type { SettlementCost } from "./chain.ts";
+import type { OpenBatch } from "./open-batch.ts";
 
 /** How a payment is settled: by a share of a transaction, by one of its own, or by one that runs its payer's code. */
 export type CostKind = "shared" | "alone" | "erc1271" | "erc6492";
-
-/** Cost of a settlement, without the price of a unit of gas. */
-export interface SettlementCost {
-  readonly gas: bigint;
-  /** What a rollup charges for publishing the transaction, which is not in its gas. */
-  readonly dataFeeWei: bigint;
-}
-
-/** What a receipt says of a transaction's cost. */
-export interface MinedCost extends SettlementCost {
-  /** What was paid for a unit of gas, in wei. */
-  readonly gasPriceWei: bigint;
-}
-
-/** What settlements have cost on one network, from their receipts. */
-export interface GasCosts {
-  /** One payment by itself; `payer` in lower case, for payers whose own code runs. */
-  alone(kind: PaymentRecord["kind"], payer: string): SettlementCost;
-  /** A transaction that so many plain payments share. */
-  shared(payments: number): SettlementCost;
-  /** Learns of a mined transaction that settled all its payments. */
-  learn(batch: Pick<OpenBatch, "payments" | "alone">, mined: SettlementCost): void;
-  /** Cost of one payment of a kind now. */
-  each(kind: CostKind): SettlementCost;
-}
 
 interface Learned extends SettlementCost {
   readonly atMs: number;
@@ -54,82 +30,94 @@ const FADE_MS = 600_000;
 /** Payers' wallets whose own cost is remembered. */
 const PAYERS = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
-/** Creates costs of a network of which nothing was seen yet. */
-export function createGasCosts(gas: GasPolicy, nowMs: () => number): GasCosts {
-  const byKind = new Map<CostKind, Learned>();
-  const byPayer = new BoundedMap<string, Learned>(PAYERS);
+/** What settlements have cost on one network, from their receipts; what is usual, until there is one. */
+export class GasCosts {
+  readonly #gas: GasPolicy;
+  readonly #nowMs: () => number;
+  readonly #byKind = new Map<CostKind, Learned>();
+  readonly #byPayer = new BoundedMap<string, Learned>(PAYERS);
 
-  const mostOf = (kind: CostKind): bigint => settlementGas([kind === "shared" || kind === "alone" ? "eoa" : kind], gas);
+  constructor(gas: GasPolicy, nowMs: () => number) {
+    this.#gas = gas;
+    this.#nowMs = nowMs;
+  }
 
-  const first = (kind: CostKind): SettlementCost => {
-    const most = mostOf(kind);
-    return { gas: FIRST_GAS[kind] < most ? FIRST_GAS[kind] : most, dataFeeWei: 0n };
-  };
+  /** Cost of one payment of a kind now. */
+  each(kind: CostKind): SettlementCost {
+    return this.#faded(kind, this.#byKind.get(kind));
+  }
 
-  const now = (kind: CostKind, learned: Learned | undefined): SettlementCost => {
-    const start = first(kind);
-    if (learned === undefined) return start;
-    const halves = 1n << BigInt(Math.min(1_000, Math.floor(Math.max(0, nowMs() - learned.atMs) / FADE_MS)));
-    return {
-      gas: start.gas + (learned.gas - start.gas) / halves,
-      dataFeeWei: start.dataFeeWei + (learned.dataFeeWei - start.dataFeeWei) / halves,
-    };
-  };
+  /** Cost of one payment by itself; `payer` in lower case, for payers whose own code runs. */
+  alone(kind: PaymentRecord["kind"], payer: string): SettlementCost {
+    if (kind === "eoa") return this.each("alone");
+    const own = this.#byPayer.get(`${kind} ${payer}`, this.#nowMs());
+    return own === undefined ? this.each(kind) : this.#faded(kind, own);
+  }
 
-  const each = (kind: CostKind): SettlementCost => now(kind, byKind.get(kind));
+  /** Cost of a transaction that so many plain payments share. */
+  shared(payments: number): SettlementCost {
+    if (payments <= 1) return this.each("alone");
+    const one = this.each("shared");
+    const count = BigInt(payments);
+    return { gas: SHARED_BASE_GAS + one.gas * count, dataFeeWei: one.dataFeeWei * count };
+  }
+
+  /** Learns of a mined transaction that settled all its payments. */
+  learn({ payments, alone }: Pick<OpenBatch, "payments" | "alone">, mined: SettlementCost): void {
+    const [only, ...others] = payments;
+    if (only === undefined) return;
+    if (only.kind !== "eoa") {
+      this.#learnWallet(only.kind, only.key.from, mined);
+      return;
+    }
+    if (others.length === 0) {
+      // A plain account that may not share has code by now, or was sent again: no measure for the others.
+      if (!alone) this.#learnKind("alone", mined);
+      return;
+    }
+    const count = BigInt(payments.length);
+    const rest = mined.gas > SHARED_BASE_GAS ? mined.gas - SHARED_BASE_GAS : 0n;
+    this.#learnKind("shared", { gas: rest / count, dataFeeWei: mined.dataFeeWei / count });
+  }
+
+  #learnKind(kind: CostKind, sample: SettlementCost): void {
+    this.#byKind.set(kind, this.#mixed(this.each(kind), this.#capped(kind, sample)));
+  }
+
+  #learnWallet(kind: "erc1271" | "erc6492", payer: string, sample: SettlementCost): void {
+    const nowMs = this.#nowMs();
+    const name = `${kind} ${payer}`;
+    const before = this.#byPayer.get(name, nowMs);
+    const capped = this.#capped(kind, sample);
+    const learned = before === undefined ? { ...capped, atMs: nowMs } : this.#mixed(this.#faded(kind, before), capped);
+    this.#byPayer.set(name, learned, nowMs);
+    this.#learnKind(kind, sample);
+  }
+
+  #gasLimit(kind: CostKind): bigint {
+    return settlementGas([kind === "shared" || kind === "alone" ? "eoa" : kind], this.#gas);
+  }
+
+  /** What was learned, the nearer to what was assumed the longer ago it was. */
+  #faded(kind: CostKind, learned: Learned | undefined): SettlementCost {
+    const limit = this.#gasLimit(kind);
+    const gas = FIRST_GAS[kind] < limit ? FIRST_GAS[kind] : limit;
+    if (learned === undefined) return { gas, dataFeeWei: 0n };
+    const halves = 1n << BigInt(Math.min(1_000, Math.floor(Math.max(0, this.#nowMs() - learned.atMs) / FADE_MS)));
+    return { gas: gas + (learned.gas - gas) / halves, dataFeeWei: learned.dataFeeWei / halves };
+  }
 
   /** Never more than the gas limit, whatever a node says. */
-  const sampled = (kind: CostKind, sample: SettlementCost): SettlementCost => {
-    const most = mostOf(kind);
-    return { gas: sample.gas < most ? sample.gas : most, dataFeeWei: sample.dataFeeWei };
-  };
+  #capped(kind: CostKind, { gas, dataFeeWei }: SettlementCost): SettlementCost {
+    const limit = this.#gasLimit(kind);
+    return { gas: gas < limit ? gas : limit, dataFeeWei };
+  }
 
-  const mixed = (before: SettlementCost, { gas: gasNow, dataFeeWei }: SettlementCost): Learned => ({
-    gas: (before.gas * (WEIGHT - 1n) + gasNow) / WEIGHT,
-    dataFeeWei: (before.dataFeeWei * (WEIGHT - 1n) + dataFeeWei) / WEIGHT,
-    atMs: nowMs(),
-  });
-
-  const learnKind = (kind: CostKind, sample: SettlementCost): void => {
-    byKind.set(kind, mixed(each(kind), sampled(kind, sample)));
-  };
-
-  const learnWallet = (kind: "erc1271" | "erc6492", payer: string, sample: SettlementCost): void => {
-    const name = `${kind} ${payer}`;
-    const before = byPayer.get(name, nowMs());
-    const capped = sampled(kind, sample);
-    byPayer.set(name, before === undefined ? { ...capped, atMs: nowMs() } : mixed(now(kind, before), capped), nowMs());
-    learnKind(kind, sample);
-  };
-
-  return {
-    each,
-
-    alone(kind, payer) {
-      if (kind === "eoa") return each("alone");
-      const own = byPayer.get(`${kind} ${payer}`, nowMs());
-      return own === undefined ? each(kind) : now(kind, own);
-    },
-
-    shared(payments) {
-      if (payments <= 1) return each("alone");
-      const one = each("shared");
-      const count = BigInt(payments);
-      return { gas: SHARED_BASE_GAS + one.gas * count, dataFeeWei: one.dataFeeWei * count };
-    },
-
-    learn({ payments, alone }, mined) {
-      const [only, ...others] = payments;
-      if (only === undefined) return;
-      if (only.kind !== "eoa") return learnWallet(only.kind, only.key.from, mined);
-      if (others.length === 0) {
-        // A plain account that may not share has code by now, or was sent again: no measure for the others.
-        if (!alone) learnKind("alone", mined);
-        return;
-      }
-      const count = BigInt(payments.length);
-      const rest = mined.gas > SHARED_BASE_GAS ? mined.gas - SHARED_BASE_GAS : 0n;
-      learnKind("shared", { gas: rest / count, dataFeeWei: mined.dataFeeWei / count });
-    },
-  };
+  #mixed(before: SettlementCost, { gas, dataFeeWei }: SettlementCost): Learned {
+    return {
+      gas: (before.gas * (WEIGHT - 1n) + gas) / WEIGHT,
+      dataFeeWei: (before.dataFeeWei * (WEIGHT - 1n) + dataFeeWei) / WEIGHT,
+      atMs: this.#nowMs(),
+    };
+  }
 }

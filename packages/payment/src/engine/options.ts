@@ -2,8 +2,13 @@ import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turn
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "../verify/back-off.ts";
-import type { AssetReceiver } from "./foreign.ts";
 import type { ProfitRule } from "./profit.ts";
+
+/** Where payments in an asset go. */
+export interface AssetReceiver {
+  readonly asset: Address;
+  readonly payTo: Address;
+}
 
 /** What judging payments on one chain takes. */
 export interface ChainRules {
@@ -42,7 +47,7 @@ export interface TransactionBounds {
   readonly maxOpenBatchesPerKey: number;
 }
 
-/** One network of {@link EngineOptions}. */
+/** Relayer keys, fees and profit rule of one network, with the bounds that it has of its own. */
 export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
   readonly multicall3: Address;
   /** Private keys that send settlements; 32 bytes each. Several gateways may be given the same ones. */
@@ -61,7 +66,7 @@ export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
   readonly holdReserveMs?: number;
 }
 
-/** Options of `createEngine`. */
+/** Networks, bounds and intervals of the settlement engine. */
 export interface EngineOptions extends TransactionBounds {
   readonly networks: readonly EngineNetwork[];
   /** Most payments that wait for a batch on one network; more are refused. 10,000 by default. */
@@ -82,7 +87,7 @@ export interface EngineOptions extends TransactionBounds {
   readonly graceMs?: number;
 }
 
-/** What `createEngine` works with. It owns none of them. */
+/** Modules of the settlement engine, which owns none of them. */
 export interface EngineModules {
   readonly ledger: Ledger;
   readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
@@ -90,6 +95,6 @@ export interface EngineModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
-  /** Told of payers whose settlements fail; the verifier refuses them. */
+  /** Is notified of payers whose settlements fail; the verifier refuses them. */
   readonly backOff?: Pick<BackOff, "failed">;
 }

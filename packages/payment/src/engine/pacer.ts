@@ -3,28 +3,31 @@ import { pause } from "./waiters.ts";
 /** Polls after something was sent, for chains that mine at once. */
 const QUICK_MS = [1, 4, 15, 50, 100, 200];
 
-/** Says when to look at a chain again: soon after a poke, then slower and slower. */
-export interface Pacer {
-  /** Something was sent: look at once. */
-  poke(): void;
-  /** Waits for the next look; `busy` is false when there is nothing to look for. Never rejects. */
-  next(busy: boolean, signal: AbortSignal): Promise<void>;
-}
+/** Says when to poll a chain again: at once after something was sent, then slower and slower. */
+export class PollPacer {
+  readonly #slowestMs: number;
+  readonly #idleMs: number;
+  #step = 0;
+  #wake = new AbortController();
 
-/** `slowestMs` between looks while busy, `idleMs` otherwise. */
-export function createPacer(slowestMs: number, idleMs: number): Pacer {
-  let step = 0;
-  let wake = new AbortController();
-  return {
-    poke() {
-      step = 0;
-      wake.abort();
-    },
-    async next(busy, signal) {
-      const delayMs = busy || wake.signal.aborted ? Math.min(QUICK_MS[step] ?? slowestMs, slowestMs) : idleMs;
-      if (wake.signal.aborted) wake = new AbortController();
-      step++;
-      await pause(delayMs, AbortSignal.any([signal, wake.signal]));
-    },
-  };
+  /** `slowestMs` between polls while something is open, `idleMs` otherwise. */
+  constructor(slowestMs: number, idleMs: number) {
+    this.#slowestMs = slowestMs;
+    this.#idleMs = idleMs;
+  }
+
+  /** Something was sent: poll at once. */
+  wake(): void {
+    this.#step = 0;
+    this.#wake.abort();
+  }
+
+  /** Waits for the next poll; `busy` is false when nothing is open. Never rejects. */
+  async next(busy: boolean, signal: AbortSignal): Promise<void> {
+    const isWoken = this.#wake.signal.aborted;
+    const delayMs = busy || isWoken ? Math.min(QUICK_MS[this.#step] ?? this.#slowestMs, this.#slowestMs) : this.#idleMs;
+    if (isWoken) this.#wake = new AbortController();
+    this.#step++;
+    await pause(delayMs, AbortSignal.any([signal, this.#wake.signal]));
+  }
 }

@@ -4,7 +4,7 @@ import { type Address, decimalToUnits, type Labels, type NetworkId, noMetrics, s
 import { virtualClock } from "@turnpike/testkit";
 import type { Sale } from "../settler.ts";
 import type { PayerKind, PaymentRecord } from "../types.ts";
-import { createGasCosts } from "./gas-costs.ts";
+import { GasCosts } from "./gas-costs.ts";
 import { unprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { PRICE_DECIMALS, type ProfitRule } from "./profit.ts";
@@ -37,7 +37,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
       ...change,
     } satisfies ProfitRule as ProfitRule,
   };
-  const costs = createGasCosts(GAS, () => clock.monotonicMs());
+  const costs = new GasCosts(GAS, () => clock.monotonicMs());
   const head = () => ({
     head: { number: 1n, hash: "0x" as const, timeSeconds: 1_000_000, baseFee: state.baseFee },
     atMs: 0,

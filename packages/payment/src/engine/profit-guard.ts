@@ -1,22 +1,22 @@
 import { type Clock, FaultLogThrottle, type Log, type Metrics } from "@turnpike/base";
 import type { Sale } from "../settler.ts";
 import type { PaymentRefusal } from "../types.ts";
-import type { Head } from "./chain.ts";
+import type { Head, SettlementCost } from "./chain.ts";
 import type { FeePolicy } from "./fees.ts";
-import type { GasCosts, SettlementCost } from "./gas-costs.ts";
+import type { GasCosts } from "./gas-costs.ts";
 import { costUsdGauge, gasPerPaymentGauge, unprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { approximateUsd, isOverShare, type ProfitRule, usdOfUnits, usdOfWei } from "./profit.ts";
 import type { QueueItem } from "./queue.ts";
 
-/** Options of {@link createProfitGuard}. */
+/** Fees and batches that costs are estimated with. */
 export interface ProfitGuardOptions {
   readonly net: EngineNetwork;
   readonly fees: FeePolicy;
   readonly maxBatch: number;
 }
 
-/** Modules of {@link createProfitGuard}. */
+/** Modules of a {@link ProfitGuard}, which owns none of them. */
 export interface ProfitGuardModules {
   readonly costs: GasCosts;
   /** The newest block, and when it was read (monotonic milliseconds). */

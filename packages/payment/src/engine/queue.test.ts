@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
-import { createSettleQueue, MAX_BATCH_BYTES, type QueueItem } from "./queue.ts";
+import { MAX_BATCH_BYTES, type QueueItem, SettleQueue } from "./queue.ts";
 
 const payer = newPayer();
 async function item(bytes: number, kind: PaymentRecord["kind"] = "eoa"): Promise<QueueItem> {
@@ -12,7 +12,7 @@ async function item(bytes: number, kind: PaymentRecord["kind"] = "eoa"): Promise
 }
 
 test("a batch ends at its number of payments, or at its bytes", async () => {
-  const queue = createSettleQueue();
+  const queue = new SettleQueue();
   const small = await Promise.all(Array.from({ length: 5 }, () => item(10)));
   for (const one of small) queue.push(one);
   assert.equal(queue.takeable(10), 5);
@@ -28,7 +28,7 @@ test("a batch ends at its number of payments, or at its bytes", async () => {
 });
 
 test("an answer larger than a batch goes by itself", async () => {
-  const queue = createSettleQueue();
+  const queue = new SettleQueue();
   const [large, next] = [await item(MAX_BATCH_BYTES + 1), await item(1)];
   queue.push(large);
   queue.push(next);
@@ -38,7 +38,7 @@ test("an answer larger than a batch goes by itself", async () => {
 });
 
 test("payments behind wallets that may not go yet go first", async () => {
-  const queue = createSettleQueue();
+  const queue = new SettleQueue();
   const [wallet, first, second] = [await item(1, "erc1271"), await item(1), await item(1)];
   for (const one of [{ ...wallet, queuedAtMs: 1 }, { ...first, queuedAtMs: 2 }, second]) queue.push(one);
   assert.deepEqual([queue.oldestMs(), queue.oldestMs(false)], [1, 2]);

@@ -22,91 +22,85 @@ export interface QueueItem {
   reject(error: AppError): void;
 }
 
-/** Payments of one network in the order of their arrival. */
-export interface SettleQueue {
-  readonly size: number;
-  /** When the oldest arrived that may be taken; undefined when there is none. */
-  oldestMs(loners?: boolean): number | undefined;
-  push(item: QueueItem): void;
-  /** Puts items back in front. */
-  unshift(items: readonly QueueItem[]): void;
-  /** True when it was still waiting. */
-  remove(item: QueueItem): boolean;
-  /**
-   * The next transaction's payments, with answers of {@link MAX_BATCH_BYTES} at most: up to `max` that may share it, or
-   * one that must be alone, since its payer's code may burn the gas of everything that shares its transaction. With
-   * `loners` false, those that must be alone wait, and those behind them go first.
-   */
-  take(max: number, loners?: boolean): readonly QueueItem[];
-  /** The payments that {@link take} would remove; they stay. */
-  peek(max: number, loners?: boolean): readonly QueueItem[];
-  /** Takes out what arrived before this time (monotonic milliseconds). */
-  takeBefore(timeMs: number): readonly QueueItem[];
-  /** How many one transaction would take now; `max` when no more fit into it. */
-  takeable(max: number, loners?: boolean): number;
-}
-
 /** Most bytes of answers that are journaled together; a larger answer is journaled by itself. */
 export const MAX_BATCH_BYTES = 8 * 1_024 * 1_024;
 
-/** Creates an empty queue. */
-export function createSettleQueue(): SettleQueue {
-  let items: QueueItem[] = [];
+/** Payments of one network in the order of their arrival. */
+export class SettleQueue {
+  #items: QueueItem[] = [];
 
-  const firstOf = (loners = true): QueueItem | undefined => (loners ? items[0] : items.find(({ alone }) => !alone));
+  get size(): number {
+    return this.#items.length;
+  }
+
+  /** When the oldest arrived that may be taken; undefined when there is none. `unshared` as in {@link SettleQueue.take}. */
+  oldestMs(unshared?: boolean): number | undefined {
+    return this.#first(unshared)?.queuedAtMs;
+  }
+
+  push(item: QueueItem): void {
+    this.#items.push(item);
+  }
+
+  /** Puts items back in front. */
+  unshift(back: readonly QueueItem[]): void {
+    this.#items = [...back, ...this.#items];
+  }
+
+  /** True when it was still waiting. */
+  remove(item: QueueItem): boolean {
+    const at = this.#items.indexOf(item);
+    if (at < 0) return false;
+    this.#items.splice(at, 1);
+    return true;
+  }
+
+  /**
+   * Removes the next transaction's payments, with answers of {@link MAX_BATCH_BYTES} at most: up to `max` that may share
+   * it, or one that must be alone, since its payer's code may burn the gas of everything that shares its transaction.
+   * With `unshared` false, those that must be alone wait, and those behind them go first.
+   */
+  take(max: number, unshared?: boolean): readonly QueueItem[] {
+    const taken = new Set(this.peek(max, unshared));
+    this.#items = this.#items.filter((item) => !taken.has(item));
+    return [...taken];
+  }
+
+  /** The payments that {@link SettleQueue.take} would remove; they stay. */
+  peek(max: number, unshared?: boolean): readonly QueueItem[] {
+    const first = this.#first(unshared);
+    if (first === undefined) return [];
+    return first.alone ? [first] : [...this.#nextShared(max).taken];
+  }
+
+  /** Removes what arrived before this time (monotonic milliseconds). */
+  takeBefore(timeMs: number): readonly QueueItem[] {
+    const old = this.#items.filter(({ queuedAtMs }) => queuedAtMs < timeMs);
+    if (old.length > 0) this.#items = this.#items.filter(({ queuedAtMs }) => queuedAtMs >= timeMs);
+    return old;
+  }
+
+  /** How many one transaction would take now; `max` when no more fit into it. */
+  takeable(max: number, unshared?: boolean): number {
+    if (this.#first(unshared)?.alone === true) return max;
+    const { taken, full } = this.#nextShared(max);
+    return full ? max : taken.size;
+  }
+
+  #first(unshared = true): QueueItem | undefined {
+    return unshared ? this.#items[0] : this.#items.find(({ alone }) => !alone);
+  }
 
   /** Those of the next transaction, when its first payment may share it. */
-  const next = (max: number): { readonly taken: ReadonlySet<QueueItem>; readonly full: boolean } => {
+  #nextShared(max: number): { readonly taken: ReadonlySet<QueueItem>; readonly full: boolean } {
     const taken = new Set<QueueItem>();
     let bytes = 0;
-    for (const item of items) {
+    for (const item of this.#items) {
       if (item.alone) continue;
       bytes += item.answer.body.length;
       if (taken.size >= max || (taken.size > 0 && bytes > MAX_BATCH_BYTES)) return { taken, full: true };
       taken.add(item);
     }
     return { taken, full: taken.size >= max };
-  };
-
-  const peek = (max: number, loners?: boolean): readonly QueueItem[] => {
-    const first = firstOf(loners);
-    if (first === undefined) return [];
-    return first.alone ? [first] : [...next(max).taken];
-  };
-
-  return {
-    get size() {
-      return items.length;
-    },
-    oldestMs: (loners) => firstOf(loners)?.queuedAtMs,
-    push(item) {
-      items.push(item);
-    },
-    unshift(back) {
-      items = [...back, ...items];
-    },
-    remove(item) {
-      const at = items.indexOf(item);
-      if (at < 0) return false;
-      items.splice(at, 1);
-      return true;
-    },
-    take(max, loners) {
-      const taken = new Set(peek(max, loners));
-      items = items.filter((item) => !taken.has(item));
-      return [...taken];
-    },
-    peek,
-    takeBefore(timeMs) {
-      const old = items.filter(({ queuedAtMs }) => queuedAtMs < timeMs);
-      if (old.length > 0) items = items.filter(({ queuedAtMs }) => queuedAtMs >= timeMs);
-      return old;
-    },
-    takeable(max, loners) {
-      const first = firstOf(loners);
-      if (first?.alone === true) return max;
-      const { taken, full } = next(max);
-      return full ? max : taken.size;
-    },
-  };
+  }
 }

@@ -18,7 +18,7 @@ const UNSEEN_SECONDS = 3_600;
 /** A payment is sent again only when its window is open for longer than this. */
 const RESEND_SECONDS = 10;
 
-/** What {@link createReconciler} works with. */
+/** Modules of a {@link Reconciler}, which owns none of them. */
 export interface ReconcilerModules {
   readonly chain: SettlementChain;
   readonly ledger: Ledger;
@@ -29,30 +29,84 @@ export interface ReconcilerModules {
   readonly resend?: (payment: PaymentRecord) => void;
 }
 
-/** Compares the ledger with the chain, over and over. */
-export interface Reconciler {
+/** Compares the ledger of one network with its chain, and completes what a crash or a re-organisation left open. */
+export class Reconciler {
+  readonly #rules: ChainRules;
+  readonly #modules: ReconcilerModules;
+
+  constructor(rules: ChainRules, modules: ReconcilerModules) {
+    this.#rules = rules;
+    this.#modules = modules;
+  }
+
   /**
-   * All settled payments whose block was not final when it was looked at last. Returns how many lost their block and can
-   * be settled again.
+   * Checks all settled payments whose block was not final when it was checked last. Returns how many lost their block and
+   * can be settled again.
    */
-  checkFinality(head: Head, signal: AbortSignal): Promise<number>;
+  async checkFinality(head: Head, signal: AbortSignal): Promise<number> {
+    const { ledger } = this.#modules;
+    let open = 0;
+    let page = await ledger.unfinalBlocks(this.#rules.network, LIMIT);
+    while (page.length > 0) {
+      open += await this.#checkBlocks(page, head, signal);
+      page = page.length < LIMIT ? [] : await ledger.unfinalBlocks(this.#rules.network, LIMIT, page.at(-1));
+    }
+    return open;
+  }
+
   /**
-   * Payments that nobody else brings to an end: those whose batch was mined without settling them, and whatever its mode
-   * or its key, each one whose window is closed for good. Batches of keys that no process holds are sent again as they
-   * were journaled.
+   * Resolves payments that no other part brings to an end: those whose batch was mined without settling them, and whatever
+   * its mode or its key, each one whose window is closed for good. Batches of keys that no process holds are sent again as
+   * they were journaled.
    */
-  resolve(head: Head, signal: AbortSignal): Promise<void>;
+  async resolve(head: Head, signal: AbortSignal): Promise<void> {
+    const { chain, ledger, metrics } = this.#modules;
+    const { network, finalityBlocks } = this.#rules;
+    await this.#rebroadcastOrphans(head, signal);
+    const final = await blockBelow(chain, head, finalityBlocks, signal);
+    const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
+    const payments = await ledger.unresolved(query);
+    metrics.set(unresolvedGauge, payments.length, { network });
+    await this.#each(payments, (payment) => this.#resolveOne(payment, head, signal));
+  }
+
   /** Released, failed and disputed payments whose window is closed for good: were they paid after all? */
-  sweep(head: Head, signal: AbortSignal): Promise<void>;
-}
+  async sweep(head: Head, signal: AbortSignal): Promise<void> {
+    const { chain, ledger } = this.#modules;
+    const { network, finalityBlocks, confirmations } = this.#rules;
+    const final = await blockBelow(chain, head, finalityBlocks, signal);
+    const deep = await blockBelow(chain, head, confirmations - 1, signal);
+    if (final === undefined || deep === undefined) return;
+    const payments = await ledger.unswept(network, final.timeSeconds, LIMIT);
+    const results = await this.#each(payments, (payment) => this.#sweepOne(payment, { deep, final }, signal));
+    const ids = [...results].filter(([, done]) => done).map(([id]) => id);
+    if (ids.length > 0) await ledger.swept(ids);
+  }
 
-/** Creates the reconciler of one network. */
-export function createReconciler(rules: ChainRules, modules: ReconcilerModules): Reconciler {
-  const { chain, ledger, resolver, log, metrics } = modules;
-  const { network } = rules;
+  /** Marks blocks that are final now, and checks the payments of those that are gone. Returns how many can be settled again. */
+  async #checkBlocks(blocks: readonly BlockName[], head: Head, signal: AbortSignal): Promise<number> {
+    const { chain, ledger } = this.#modules;
+    const { network, finalityBlocks } = this.#rules;
+    const numbers = [...new Set(blocks.map(({ blockNumber }) => blockNumber))];
+    const hashes = await chain.blockHashes(numbers, signal);
+    const now = new Map(numbers.map((number, at) => [number, hashes[at]]));
+    const kept = (block: BlockName): boolean => now.get(block.blockNumber) === block.blockHash;
+    const finalBlock = head.number - BigInt(finalityBlocks);
+    const final = blocks.filter((block) => kept(block) && block.blockNumber <= finalBlock);
+    if (final.length > 0) await ledger.finalise(network, final);
+    let open = 0;
+    for (const block of blocks) {
+      if (kept(block)) continue;
+      const payments = await ledger.unfinalIn(network, block, LIMIT);
+      const results = await this.#each(payments, (payment) => this.#checkReorganised(payment, head, signal));
+      open += [...results.values()].filter(Boolean).length;
+    }
+    return open;
+  }
 
-  /** True when the payment is to be settled again. */
-  const recheck = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> => {
+  /** Checks a settled payment whose block is gone. True when it is to be settled again. */
+  async #checkReorganised(payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> {
+    const { chain, resolver } = this.#modules;
     const evidence = payment.evidence;
     if (evidence === undefined) return false;
     const mined = await chain.mined(evidence.transaction, signal);
@@ -68,7 +122,7 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
       }
     }
     // A node that lags does not have the settlement's block yet.
-    if (head.number - BigInt(rules.confirmations) + 1n < evidence.blockNumber) return false;
+    if (head.number - BigInt(this.#rules.confirmations) + 1n < evidence.blockNumber) return false;
     const verdict = await resolver.judge(payment, head, signal);
     if (verdict.kind === "unclear" || verdict.kind === "spent") return false;
     if (verdict.kind === "failed") {
@@ -79,23 +133,35 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     if (verdict.kind === "open") return true;
     await resolver.settle(payment, verdict.evidence);
     return false;
-  };
+  }
 
-  const sweepOne = async (
+  async #resolveOne(payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<void> {
+    const { resolver, resend } = this.#modules;
+    const verdict = await resolver.judge(payment, head, signal);
+    if (verdict.kind === "settled") return resolver.settle(payment, verdict.evidence);
+    if (verdict.kind === "failed") return resolver.fail(payment, verdict.reason);
+    if (verdict.kind !== "open" || !verdict.funded || payment.state !== "signed") return;
+    if (BigInt(head.timeSeconds + RESEND_SECONDS) < payment.validBefore) resend?.(payment);
+  }
+
+  /** True when the payment need not be looked at again. */
+  async #sweepOne(
     payment: PaymentRecord,
     { deep, final }: { readonly deep: Head; readonly final: Head },
     signal: AbortSignal,
-  ): Promise<boolean> => {
+  ): Promise<boolean> {
+    const { chain, ledger, resolver, log, metrics } = this.#modules;
+    const { network, maxLogBlocks = 1_000 } = this.#rules;
     const { used } = await chain.authorization(payment.key, deep, signal);
     if (!used) return true;
-    const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
+    const found = await findUse(chain, payment, deep, maxLogBlocks, signal);
     if (found.kind === "unseen") {
       if (BigInt(final.timeSeconds - UNSEEN_SECONDS) < payment.validBefore) return false;
       await ledger.swept([payment.id], true);
       return true;
     }
     if (found.kind === "unpaid") return true;
-    // The payer paid. Its answer was given, or is kept and can be given; else it is owed.
+    // The payer paid. Its answer was sent, or is kept and can be sent; else it is owed.
     const served =
       payment.state === "disputed" || (payment.state === "failed" && (await ledger.answer(payment.id)) !== undefined);
     if (served) await resolver.settle(payment, found.evidence);
@@ -105,26 +171,12 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
       log.error({ settlementId: payment.id }, "a payer paid on the chain without an answer: it is owed");
     }
     return true;
-  };
+  }
 
-  const each = async <T>(
-    payments: readonly PaymentRecord[],
-    work: (payment: PaymentRecord) => Promise<T>,
-  ): Promise<ReadonlyMap<SettlementId, T>> => {
-    const done = new Map<SettlementId, T>();
-    const one = async (payment: PaymentRecord): Promise<void> => {
-      try {
-        done.set(payment.id, await work(payment));
-      } catch (error) {
-        log.warn({ settlementId: payment.id, code: isAppError(error) ? error.code : "unknown" }, "look again later");
-      }
-    };
-    for (let at = 0; at < payments.length; at += AT_ONCE) await Promise.all(payments.slice(at, at + AT_ONCE).map(one));
-    return done;
-  };
-
-  const tendOrphans = async (head: Head, signal: AbortSignal): Promise<void> => {
-    const batches = await ledger.orphanBatches(network, ORPHAN_LIMIT);
+  /** Closes batches of keys that no process holds when they are mined, and sends the others again. */
+  async #rebroadcastOrphans(head: Head, signal: AbortSignal): Promise<void> {
+    const { chain, ledger, log } = this.#modules;
+    const batches = await ledger.orphanBatches(this.#rules.network, ORPHAN_LIMIT);
     if (batches.length === 0) return;
     const hashes = batches.flatMap(({ transactions }) => transactions.map(({ hash }) => hash));
     const view = await chain.poll(hashes, [], signal);
@@ -132,70 +184,31 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
       const mined = transactions.map(({ hash }) => view.mined.get(hash)).find((found) => found !== undefined);
       const last = transactions.at(-1);
       if (mined !== undefined) {
-        if (head.number - mined.blockNumber + 1n >= BigInt(rules.confirmations)) {
+        if (head.number - mined.blockNumber + 1n >= BigInt(this.#rules.confirmations)) {
           await ledger.closeBatch(id, mined.transaction);
         }
       } else if (last !== undefined) {
         const { kind } = await chain.send(last.raw, signal);
-        log.warn({ relayer, nonce, answer: kind }, "sent a settlement of a key that nobody holds");
+        log.warn({ relayer, nonce, answer: kind }, "sent a settlement of a key that no process holds");
       }
     }
-  };
+  }
 
-  const resolveOne = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<void> => {
-    const verdict = await resolver.judge(payment, head, signal);
-    if (verdict.kind === "settled") return resolver.settle(payment, verdict.evidence);
-    if (verdict.kind === "failed") return resolver.fail(payment, verdict.reason);
-    if (verdict.kind !== "open" || !verdict.funded || payment.state !== "signed") return;
-    if (BigInt(head.timeSeconds + RESEND_SECONDS) < payment.validBefore) modules.resend?.(payment);
-  };
-
-  const lookAt = async (blocks: readonly BlockName[], head: Head, signal: AbortSignal): Promise<number> => {
-    const numbers = [...new Set(blocks.map(({ blockNumber }) => blockNumber))];
-    const hashes = await chain.blockHashes(numbers, signal);
-    const now = new Map(numbers.map((number, at) => [number, hashes[at]]));
-    const kept = (block: BlockName): boolean => now.get(block.blockNumber) === block.blockHash;
-    const finalBlock = head.number - BigInt(rules.finalityBlocks);
-    const final = blocks.filter((block) => kept(block) && block.blockNumber <= finalBlock);
-    if (final.length > 0) await ledger.finalise(network, final);
-    let open = 0;
-    for (const block of blocks) {
-      if (kept(block)) continue;
-      const payments = await ledger.unfinalIn(network, block, LIMIT);
-      const results = await each(payments, (payment) => recheck(payment, head, signal));
-      open += [...results.values()].filter(Boolean).length;
-    }
-    return open;
-  };
-
-  return {
-    async checkFinality(head, signal) {
-      let open = 0;
-      let page = await ledger.unfinalBlocks(network, LIMIT);
-      while (page.length > 0) {
-        open += await lookAt(page, head, signal);
-        page = page.length < LIMIT ? [] : await ledger.unfinalBlocks(network, LIMIT, page.at(-1));
+  /** Some at once; one that fails is logged, left out of the results, and looked at again by the next pass. */
+  async #each<T>(
+    payments: readonly PaymentRecord[],
+    work: (payment: PaymentRecord) => Promise<T>,
+  ): Promise<ReadonlyMap<SettlementId, T>> {
+    const done = new Map<SettlementId, T>();
+    const one = async (payment: PaymentRecord): Promise<void> => {
+      try {
+        done.set(payment.id, await work(payment));
+      } catch (error) {
+        const code = isAppError(error) ? error.code : "unknown";
+        this.#modules.log.warn({ settlementId: payment.id, code }, "look again later");
       }
-      return open;
-    },
-
-    async resolve(head, signal) {
-      await tendOrphans(head, signal);
-      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
-      const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
-      const payments = await ledger.unresolved(query);
-      metrics.set(unresolvedGauge, payments.length, { network });
-      await each(payments, (payment) => resolveOne(payment, head, signal));
-    },
-
-    async sweep(head, signal) {
-      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
-      const deep = await blockBelow(chain, head, rules.confirmations - 1, signal);
-      if (final === undefined || deep === undefined) return;
-      const payments = await ledger.unswept(network, final.timeSeconds, LIMIT);
-      const results = await each(payments, (payment) => sweepOne(payment, { deep, final }, signal));
-      const ids = [...results].filter(([, done]) => done).map(([id]) => id);
-      if (ids.length > 0) await ledger.swept(ids);
-    },
-  };
+    };
+    for (let at = 0; at < payments.length; at += AT_ONCE) await Promise.all(payments.slice(at, at + AT_ONCE).map(one));
+    return done;
+  }
 }

@@ -4,20 +4,6 @@ import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { QueueItem } from "./queue.ts";
 
-/** Puts payments that their transaction did not settle into further batches, each by itself. */
-export interface Resender {
-  /**
-   * Does nothing while the payment waits for a batch already, or was tried a short time ago. `isSuspect`: nodes refused a
-   * transaction that carried it. Never throws.
-   */
-  resend(payment: PaymentRecord, isSuspect?: boolean): void;
-  /**
-   * Nodes refused its own transaction: another one waits. `isSingled`: they accept the transactions of other payments, so
-   * that it is this one that they refuse, and each further try would only hold up what is behind it.
-   */
-  postpone(payment: PaymentRecord, isSingled: boolean): void;
-}
-
 interface Tries {
   count: number;
   /** Monotonic milliseconds; not tried before. */
@@ -32,50 +18,66 @@ const LONGEST_PAUSE_MS = 60_000;
 const REMEMBERED_MS = 86_400_000;
 const MAX_REMEMBERED = 10_000;
 
-/** Creates the resender of one network; `push` puts an item into its queue. */
-export function createResender(modules: {
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly push: (item: QueueItem) => void;
-}): Resender {
-  const { ledger, clock, push } = modules;
-  const tried = new BoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
+/** Puts payments that their transaction did not settle into further batches, each by itself. */
+export class Resender {
+  readonly #ledger: Pick<Ledger, "answer">;
+  readonly #clock: Clock;
+  readonly #push: (item: QueueItem) => void;
+  readonly #tried = new BoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
 
-  const run = async (payment: PaymentRecord, tries: Tries): Promise<void> => {
+  /** `push` puts an item into the queue of its network. */
+  constructor(modules: {
+    readonly ledger: Pick<Ledger, "answer">;
+    readonly clock: Clock;
+    readonly push: (item: QueueItem) => void;
+  }) {
+    this.#ledger = modules.ledger;
+    this.#clock = modules.clock;
+    this.#push = modules.push;
+  }
+
+  /**
+   * Does nothing while the payment waits for a batch already, or was tried a short time ago. `isSuspect`: nodes refused a
+   * transaction that carried it. Never throws.
+   */
+  resend(payment: PaymentRecord, isSuspect = false): void {
+    const nowMs = this.#clock.monotonicMs();
+    const tries = this.#tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs, suspect: false };
+    if (nowMs < tries.notBeforeMs) return;
+    tries.count++;
+    if (isSuspect) tries.suspect = true;
+    // It waits for its batch now.
+    tries.notBeforeMs = Number.POSITIVE_INFINITY;
+    this.#tried.set(payment.id, tries, nowMs);
+    void this.#run(payment, tries);
+  }
+
+  /**
+   * Nodes refused its own transaction: another one waits. `isSingled`: they accept the transactions of other payments, so
+   * that it is this one that they refuse, and each further try would only hold up what is behind it.
+   */
+  postpone(payment: PaymentRecord, isSingled: boolean): void {
+    const nowMs = this.#clock.monotonicMs();
+    const count = this.#tried.get(payment.id, nowMs)?.count ?? 0;
+    const pauseMs = isSingled ? LONGEST_PAUSE_MS : REFUSED_PAUSE_MS;
+    this.#tried.set(payment.id, { count, notBeforeMs: nowMs + pauseMs, suspect: true }, nowMs);
+  }
+
+  async #run(payment: PaymentRecord, tries: Tries): Promise<void> {
     try {
-      const answer = await ledger.answer(payment.id);
+      const answer = await this.#ledger.answer(payment.id);
       if (answer !== undefined) {
         const { promise, resolve: commit, reject } = Promise.withResolvers<void>();
-        push({ payment, answer, queuedAtMs: clock.monotonicMs(), alone: true, suspect: tries.suspect, commit, reject });
+        const queuedAtMs = this.#clock.monotonicMs();
+        this.#push({ payment, answer, queuedAtMs, alone: true, suspect: tries.suspect, commit, reject });
         await promise;
       }
-      tries.notBeforeMs = clock.monotonicMs();
+      tries.notBeforeMs = this.#clock.monotonicMs();
     } catch (error) {
       // The ledger takes a payment into a few further batches only, unless an operator lets it have more.
       const isOver = isAppError(error, "LEDGER_FENCED");
       const pauseMs = isOver ? LONGEST_PAUSE_MS : FIRST_PAUSE_MS * 2 ** (tries.count - 1);
-      tries.notBeforeMs = clock.monotonicMs() + Math.min(pauseMs, LONGEST_PAUSE_MS);
+      tries.notBeforeMs = this.#clock.monotonicMs() + Math.min(pauseMs, LONGEST_PAUSE_MS);
     }
-  };
-
-  return {
-    postpone(payment, isSingled) {
-      const nowMs = clock.monotonicMs();
-      const count = tried.get(payment.id, nowMs)?.count ?? 0;
-      const pauseMs = isSingled ? LONGEST_PAUSE_MS : REFUSED_PAUSE_MS;
-      tried.set(payment.id, { count, notBeforeMs: nowMs + pauseMs, suspect: true }, nowMs);
-    },
-
-    resend(payment, isSuspect = false) {
-      const nowMs = clock.monotonicMs();
-      const tries = tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs, suspect: false };
-      if (nowMs < tries.notBeforeMs) return;
-      tries.count++;
-      if (isSuspect) tries.suspect = true;
-      // It waits for its batch now.
-      tries.notBeforeMs = Number.POSITIVE_INFINITY;
-      tried.set(payment.id, tries, nowMs);
-      void run(payment, tries);
-    },
-  };
+  }
 }

@@ -12,9 +12,9 @@ import {
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
-import { createReconciler } from "./reconciler.ts";
-import { createResolver } from "./resolver.ts";
-import { createWaiters } from "./waiters.ts";
+import { Reconciler } from "./reconciler.ts";
+import { Resolver } from "./resolver.ts";
+import { Waiters } from "./waiters.ts";
 
 const CONFIRMATIONS = 3;
 const FINALITY = 10;
@@ -71,7 +71,7 @@ async function newPayment(validBefore: bigint): Promise<PaymentRecord> {
 }
 
 const judge = (chain: SettlementChain, payment: PaymentRecord, head: bigint) =>
-  createResolver(
+  new Resolver(
     {
       network: NETWORK,
       confirmations: CONFIRMATIONS,
@@ -81,7 +81,7 @@ const judge = (chain: SettlementChain, payment: PaymentRecord, head: bigint) =>
     {
       chain,
       ledger: {} as Ledger,
-      waiters: createWaiters(),
+      waiters: new Waiters(),
       log: silentLog,
       metrics: noMetrics,
       faults: noFaults,
@@ -154,8 +154,8 @@ test("a sweep lets what was not used be deleted, and keeps what was used by some
     const ledger = stub as Ledger;
     const rules = { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 };
     const modules = { chain, ledger, log: silentLog, metrics: noMetrics };
-    const resolver = createResolver(rules, { ...modules, waiters: createWaiters(), faults: noFaults });
-    await createReconciler(rules, { ...modules, resolver }).sweep(blockAt(head), AbortSignal.timeout(60_000));
+    const resolver = new Resolver(rules, { ...modules, waiters: new Waiters(), faults: noFaults });
+    await new Reconciler(rules, { ...modules, resolver }).sweep(blockAt(head), AbortSignal.timeout(60_000));
     return calls;
   };
   const ids = [released.id];
@@ -188,8 +188,8 @@ test("attack: only what this process has committed is evidence to those who wait
     ],
   ];
   for (const [name, ledger, told] of cases) {
-    const waiters = createWaiters();
-    const resolver = createResolver(
+    const waiters = new Waiters();
+    const resolver = new Resolver(
       { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 },
       {
         chain: chainWith({}),

@@ -33,24 +33,7 @@ export interface Settlement {
   readonly evidence: Evidence;
 }
 
-/** Judges payments by the chain and writes the ledger; the only writer of ends. */
-export interface Resolver {
-  /**
-   * What the chain says as of the block that `confirmations` make deep enough. Whatever is for good is read at that very
-   * block: a node that lags, or answers from another fork, gives no verdict. A payment fails at `finalityBlocks` only: its
-   * payer signs anew then, and a re-organisation must not settle it after all.
-   */
-  judge(payment: PaymentRecord, head: Head, signal?: AbortSignal): Promise<Verdict>;
-  settle(payment: PaymentRecord, evidence: Evidence): Promise<void>;
-  /** The same for many, in one transaction of the ledger if it can. Throws when some could not be brought to an end. */
-  settleAll(items: readonly Settlement[]): Promise<void>;
-  /** Failed; or disputed, when its answer was already handed out as settled. */
-  fail(payment: PaymentRecord, reason: ErrorCode): Promise<void>;
-  /** Notes that a payment was settled once, and that its block is gone. */
-  reorganise(payment: PaymentRecord): Promise<void>;
-}
-
-/** What {@link createResolver} works with. */
+/** Modules of a {@link Resolver}, which owns none of them. */
 export interface ResolverModules {
   readonly chain: SettlementChain;
   readonly ledger: Ledger;
@@ -63,114 +46,134 @@ export interface ResolverModules {
 /** Most uses that are remembered, and for how long in chain time: longer than blocks take to be final. */
 const UNPAID_USES = { maxEntries: 10_000, ttlMs: 86_400_000 };
 
-/** Creates the resolver of one network. */
-export function createResolver(rules: ChainRules, modules: ResolverModules): Resolver {
-  const { chain, ledger, waiters, log, metrics, faults } = modules;
-  const { network } = rules;
+/** Judges the payments of one network by its chain, and writes in the ledger how they ended; the only writer of ends. */
+export class Resolver {
+  readonly #rules: ChainRules;
+  readonly #modules: ResolverModules;
   /** Chain time that a re-organisation may take back. */
-  const reachSeconds = BigInt(Math.ceil(rules.finalityBlocks * rules.blockTimeSeconds));
-  const maxLogBlocks = rules.maxLogBlocks ?? 1_000;
-  const onceSettled = new Set<SettlementId>();
+  readonly #reachSeconds: bigint;
+  readonly #onceSettled = new Set<SettlementId>();
   /** Where authorizations were used without paying: each is looked at until that block is final, and searched for once. */
-  const unpaidUses = new BoundedMap<SettlementId, BlockName>(UNPAID_USES);
+  readonly #unpaidUses = new BoundedMap<SettlementId, BlockName>(UNPAID_USES);
 
-  const remembered = async (
+  constructor(rules: ChainRules, modules: ResolverModules) {
+    this.#rules = rules;
+    this.#modules = modules;
+    this.#reachSeconds = BigInt(Math.ceil(rules.finalityBlocks * rules.blockTimeSeconds));
+  }
+
+  /**
+   * What the chain says as of the block that `confirmations` make deep enough. Whatever is for good is read at that very
+   * block: a node that lags, or answers from another fork, gives no verdict. A payment fails at `finalityBlocks` only: its
+   * payer signs anew then, and a re-organisation must not settle it after all.
+   */
+  async judge(payment: PaymentRecord, head: Head, signal?: AbortSignal): Promise<Verdict> {
+    const { chain } = this.#modules;
+    const { confirmations, finalityBlocks, maxLogBlocks = 1_000 } = this.#rules;
+    const deep = await blockBelow(chain, head, confirmations - 1, signal);
+    if (deep === undefined) return { kind: "unclear" };
+    const { used, balance } = await chain.authorization(payment.key, deep, signal);
+    if (!used) {
+      // EIP-3009: the block's time must be below `validBefore`, and block times never go down. Until then anyone may
+      // submit the authorization, whatever became of our own transaction.
+      const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
+      if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
+      return pastSeconds >= this.#reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "unclear" };
+    }
+    const final = await blockBelow(chain, head, finalityBlocks, signal);
+    const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
+    const use =
+      (await this.#remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
+    if (use.kind === "paid") return { kind: "settled", evidence: use.evidence };
+    if (use.kind === "unpaid") {
+      this.#unpaidUses.set(payment.id, use.block, head.timeSeconds * 1_000);
+      const isFinal = final !== undefined && use.block.blockNumber <= final.number;
+      return isFinal || isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "spent" };
+    }
+    // Nodes that lag have caught up by the time that the window's end is final.
+    return isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "unclear" };
+  }
+
+  settle(payment: PaymentRecord, evidence: Evidence): Promise<void> {
+    return this.settleAll([{ payment, evidence }]);
+  }
+
+  /** Settles many in one transaction of the ledger if it can. Throws when some could not be brought to an end. */
+  async settleAll(items: readonly Settlement[]): Promise<void> {
+    const { ledger, metrics, faults } = this.#modules;
+    for (const _ of items) await faults.reach("engine.settled.before");
+    try {
+      await ledger.settledAll(items.map(({ payment, evidence }) => ({ id: payment.id, evidence })));
+      for (const { payment, evidence } of items) this.#ended(payment, evidence);
+    } catch (error) {
+      // One of them stands in the way of all; or it is not known whether the ledger has them, which it says if asked
+      // again. When the ledger does not answer at all, the next look does.
+      if (!isAppError(error, "INTERNAL") && !isAppError(error, "LEDGER_FENCED")) throw error;
+      await this.#settleEach(items);
+    }
+    metrics.count(settlementsTotal, { network: this.#rules.network, outcome: "settled" }, items.length);
+    for (const _ of items) await faults.reach("engine.settled.after");
+  }
+
+  /** Failed; or disputed, when its answer was already sent as settled. */
+  async fail(payment: PaymentRecord, reason: ErrorCode): Promise<void> {
+    const { ledger, log, metrics } = this.#modules;
+    const disputed = payment.evidence !== undefined || this.#onceSettled.has(payment.id);
+    await this.#conclude(payment, () =>
+      disputed ? ledger.disputed(payment.id, reason) : ledger.failed(payment.id, reason),
+    );
+    metrics.count(settlementsTotal, { network: this.#rules.network, outcome: disputed ? "disputed" : reason });
+    log.warn({ settlementId: payment.id, reason, disputed }, "a payment was not settled");
+  }
+
+  /** Records that a payment was settled once, and that its block is gone. */
+  async reorganise(payment: PaymentRecord): Promise<void> {
+    const { ledger, log, metrics } = this.#modules;
+    await ledger.reorganised(payment.id);
+    this.#onceSettled.add(payment.id);
+    metrics.count(settlementsTotal, { network: this.#rules.network, outcome: "reorganised" });
+    log.warn({ settlementId: payment.id }, "the block of a settlement is gone");
+  }
+
+  async #remembered(
     payment: PaymentRecord,
     head: Head,
     signal: AbortSignal | undefined,
-  ): Promise<UseFound | undefined> => {
-    const block = unpaidUses.get(payment.id, head.timeSeconds * 1_000);
+  ): Promise<UseFound | undefined> {
+    const block = this.#unpaidUses.get(payment.id, head.timeSeconds * 1_000);
     if (block === undefined) return undefined;
-    const [canonical] = await chain.blockHashes([block.blockNumber], signal);
+    const [canonical] = await this.#modules.chain.blockHashes([block.blockNumber], signal);
     return canonical === block.blockHash ? { kind: "unpaid", block } : undefined;
-  };
+  }
+
+  async #settleEach(items: readonly Settlement[]): Promise<void> {
+    const { ledger } = this.#modules;
+    const results = await Promise.allSettled(
+      items.map(({ payment, evidence }) =>
+        this.#conclude(payment, () => ledger.settled(payment.id, evidence), evidence),
+      ),
+    );
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  }
 
   /** A payment that another process has brought to its end meanwhile has one: the ledger refuses a second. */
-  const conclude = async (payment: PaymentRecord, write: () => Promise<void>, evidence?: Evidence): Promise<void> => {
+  async #conclude(payment: PaymentRecord, write: () => Promise<void>, evidence?: Evidence): Promise<void> {
+    const { ledger, log } = this.#modules;
     try {
       await write();
-      ended(payment, evidence);
+      this.#ended(payment, evidence);
     } catch (error) {
       if (!isAppError(error, "INTERNAL")) throw error;
       const now = await ledger.get(payment.id);
       if (now === undefined || now.state === "signed" || now.state === "submitted") throw error;
       log.warn({ settlementId: payment.id, state: now.state }, "a payment had come to another end");
-      ended(payment, undefined);
+      this.#ended(payment, undefined);
     }
-  };
+  }
 
-  const ended = (payment: PaymentRecord, evidence: Evidence | undefined): void => {
-    onceSettled.delete(payment.id);
-    unpaidUses.delete(payment.id);
-    waiters.resolved(payment.id, evidence);
-  };
-
-  const settleEach = async (items: readonly Settlement[]): Promise<void> => {
-    const results = await Promise.allSettled(
-      items.map(({ payment, evidence }) => conclude(payment, () => ledger.settled(payment.id, evidence), evidence)),
-    );
-    for (const result of results) if (result.status === "rejected") throw result.reason;
-  };
-
-  const settleAll = async (items: readonly Settlement[]): Promise<void> => {
-    for (const _ of items) await faults.reach("engine.settled.before");
-    try {
-      await ledger.settledAll(items.map(({ payment, evidence }) => ({ id: payment.id, evidence })));
-      for (const { payment, evidence } of items) ended(payment, evidence);
-    } catch (error) {
-      // One of them stands in the way of all; or it is not known whether the ledger has them, which it says if asked
-      // again. When the ledger does not answer at all, the next look does.
-      if (!isAppError(error, "INTERNAL") && !isAppError(error, "LEDGER_FENCED")) throw error;
-      await settleEach(items);
-    }
-    metrics.count(settlementsTotal, { network, outcome: "settled" }, items.length);
-    for (const _ of items) await faults.reach("engine.settled.after");
-  };
-
-  return {
-    async judge(payment, head, signal) {
-      const deep = await blockBelow(chain, head, rules.confirmations - 1, signal);
-      if (deep === undefined) return { kind: "unclear" };
-      const { used, balance } = await chain.authorization(payment.key, deep, signal);
-      if (!used) {
-        // EIP-3009: the block's time must be below `validBefore`, and block times never go down. Until then anybody may
-        // put the authorization through, whatever became of our own transaction.
-        const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
-        if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
-        return pastSeconds >= reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "unclear" };
-      }
-      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
-      const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
-      const use =
-        (await remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
-      if (use.kind === "paid") return { kind: "settled", evidence: use.evidence };
-      if (use.kind === "unpaid") {
-        unpaidUses.set(payment.id, use.block, head.timeSeconds * 1_000);
-        const isFinal = final !== undefined && use.block.blockNumber <= final.number;
-        return isFinal || isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "spent" };
-      }
-      // Nodes that lag have caught up by the time that the window's end is final.
-      return isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "unclear" };
-    },
-
-    settle: (payment, evidence) => settleAll([{ payment, evidence }]),
-
-    settleAll,
-
-    async fail(payment, reason) {
-      const disputed = payment.evidence !== undefined || onceSettled.has(payment.id);
-      await conclude(payment, () =>
-        disputed ? ledger.disputed(payment.id, reason) : ledger.failed(payment.id, reason),
-      );
-      metrics.count(settlementsTotal, { network, outcome: disputed ? "disputed" : reason });
-      log.warn({ settlementId: payment.id, reason, disputed }, "a payment was not settled");
-    },
-
-    async reorganise(payment) {
-      await ledger.reorganised(payment.id);
-      onceSettled.add(payment.id);
-      metrics.count(settlementsTotal, { network, outcome: "reorganised" });
-      log.warn({ settlementId: payment.id }, "the block of a settlement is gone");
-    },
-  };
+  #ended(payment: PaymentRecord, evidence: Evidence | undefined): void {
+    this.#onceSettled.delete(payment.id);
+    this.#unpaidUses.delete(payment.id);
+    this.#modules.waiters.resolved(payment.id, evidence);
+  }
 }

@@ -8,7 +8,7 @@ import type { Head } from "./chain.ts";
 import type { Fees } from "./fees.ts";
 import type { QueueItem } from "./queue.ts";
 
-/** Options of {@link simulateBatch}: what the transaction is going to be. */
+/** What the simulated transaction is going to be. */
 export interface SimulationOptions {
   readonly multicall3: Address;
   readonly relayer: Address;
@@ -79,7 +79,7 @@ export async function simulateBatch(
 }
 
 /**
- * Those whose authorization is used: somebody else may have put it through, so that the payer has paid. They are sent all
+ * Those whose authorization is used: a third party may have submitted it, so that the payer has paid. They are sent all
  * the same, and the chain says after that how they ended.
  */
 async function spentOf(items: readonly QueueItem[], rpc: EvmRpc, signal: AbortSignal): Promise<ReadonlySet<QueueItem>> {
@@ -118,7 +118,7 @@ function simulationsOf(
 
 /**
  * The call that the transaction is going to make. What runs a payer's code is asked with the fees that it is going to
- * have, so that the code cannot tell; what does not is asked without, for a node would want the relayer's funds for it.
+ * have, so that the code cannot know that it is simulated; what does not is asked without, for a node would want the relayer's funds for it.
  */
 function callOf(
   items: readonly QueueItem[],
@@ -157,7 +157,7 @@ function isPlain({ payment }: QueueItem): boolean {
 
 /**
  * Whether the window of a plain account's payment is not open where it was simulated, which the next block may be in. Not
- * every node can simulate a later time, or tells the time of the block that it simulates on.
+ * every node can simulate a later time, or uses the time of the block that it simulates on.
  */
 function isEarly({ payment }: QueueItem, simulation: Simulation | undefined, head: Head): boolean {
   return payment.validAfter >= BigInt(head.timeSeconds) || /not yet valid/i.test(simulation?.reason ?? "");

@@ -2,40 +2,34 @@ import type { Log, SettlementId } from "@turnpike/base";
 import type { Ledger } from "../ledger-types.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
 
-/** Those who wait for a payment of this process to be resolved. */
-export interface Waiters {
+/** Requests that wait for a payment of this process to be resolved. */
+export class Waiters {
+  readonly #waiting = new Map<SettlementId, Set<(evidence?: Evidence) => void>>();
+
   /**
    * Resolves when {@link Waiters.resolved} is called for the payment, with its evidence, or `signal` fires. Never rejects.
    */
-  wait(id: SettlementId, signal: AbortSignal): Promise<Evidence | undefined>;
-  /** `evidence` only when this process has committed that the payment is settled by it. */
-  resolved(id: SettlementId, evidence?: Evidence): void;
-}
+  wait(id: SettlementId, signal: AbortSignal): Promise<Evidence | undefined> {
+    if (signal.aborted) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      const all = this.#waiting.get(id) ?? new Set();
+      this.#waiting.set(id, all);
+      const done = (evidence?: Evidence): void => {
+        signal.removeEventListener("abort", onAbort);
+        all.delete(done);
+        if (all.size === 0 && this.#waiting.get(id) === all) this.#waiting.delete(id);
+        resolve(evidence);
+      };
+      const onAbort = (): void => done();
+      all.add(done);
+      signal.addEventListener("abort", onAbort, { once: true });
+    });
+  }
 
-/** Creates an empty set of waiters. */
-export function createWaiters(): Waiters {
-  const waiting = new Map<SettlementId, Set<(evidence?: Evidence) => void>>();
-  return {
-    wait(id, signal) {
-      if (signal.aborted) return Promise.resolve(undefined);
-      return new Promise((resolve) => {
-        const all = waiting.get(id) ?? new Set();
-        waiting.set(id, all);
-        const done = (evidence?: Evidence): void => {
-          signal.removeEventListener("abort", onAbort);
-          all.delete(done);
-          if (all.size === 0 && waiting.get(id) === all) waiting.delete(id);
-          resolve(evidence);
-        };
-        const onAbort = (): void => done();
-        all.add(done);
-        signal.addEventListener("abort", onAbort, { once: true });
-      });
-    },
-    resolved(id, evidence) {
-      for (const done of waiting.get(id) ?? []) done(evidence);
-    },
-  };
+  /** `evidence` only when this process has committed that the payment is settled by it. */
+  resolved(id: SettlementId, evidence?: Evidence): void {
+    for (const done of this.#waiting.get(id) ?? []) done(evidence);
+  }
 }
 
 /** Resolves after a time, or at once when the signal fires; never rejects. */

@@ -2,10 +2,10 @@ import { type Address, type Clock, type FaultPoints, isAppError, type Log } from
 import { matchEvidence } from "../evm/logs.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
-import type { ChainView, Head, MinedTransaction, SettlementChain } from "./chain.ts";
-import type { MinedCost } from "./gas-costs.ts";
-import type { Lane, OpenBatch } from "./lane.ts";
+import type { ChainView, Head, MinedCost, MinedTransaction, SettlementChain } from "./chain.ts";
+import type { OpenBatch } from "./open-batch.ts";
 import type { ChainRules } from "./options.ts";
+import type { RelayerAccount } from "./relayer-account.ts";
 import type { Resolver, Settlement, Verdict } from "./resolver.ts";
 import { evidenceAt, wantedOf } from "./search.ts";
 
@@ -18,165 +18,185 @@ const LEAST_LOST_MS = 2_000;
 /** Payments whose window is closed are judged no more often: until it is closed for good the chain gives no verdict. */
 const JUDGE_EVERY_MS = 1_000;
 
-/** What {@link createWatcher} works with. */
+/** Modules of a {@link Watcher}, which owns none of them. */
 export interface WatcherModules {
   readonly chain: SettlementChain;
   readonly ledger: Ledger;
   readonly resolver: Resolver;
-  readonly lanes: () => readonly Lane[];
+  readonly accounts: () => readonly RelayerAccount[];
   /** Called for a payment that a mined transaction of ours carried and did not settle by its payer's doing. */
-  readonly onUnpaid?: (payment: PaymentRecord) => void;
-  /**
-   * Puts a payment into another batch, by itself; without it the reconciler finds it. `isSuspect`: nodes refused a
-   * transaction that carried it.
-   */
-  readonly resend?: (payment: PaymentRecord, isSuspect: boolean) => void;
+  readonly onUnpaid: (payment: PaymentRecord) => void;
+  /** Puts a payment into another batch, by itself. `isSuspect`: nodes refused a transaction that carried it. */
+  readonly resend: (payment: PaymentRecord, isSuspect: boolean) => void;
   /** Called for a payment whose transaction carried no other, and nodes refused that until it was cancelled. */
-  readonly onRefused?: (payment: PaymentRecord, sinceMs: number) => void;
+  readonly onRefused: (payment: PaymentRecord, sinceMs: number) => void;
   /**
    * Called when a transaction that payments may share was mined: whether it settled all that could still be settled. One
    * that nodes refused has settled nothing.
    */
-  readonly onShared?: (settled: boolean) => void;
+  readonly onShared: (settled: boolean) => void;
   /** Called for each mined transaction of ours: whether it settled all payments that it was first signed for. */
-  readonly onCost?: (batch: OpenBatch, cost: MinedCost, isWhole: boolean) => void;
+  readonly onCost: (batch: OpenBatch, cost: MinedCost, isWhole: boolean) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly faults: FaultPoints;
 }
 
-/** Follows open batches to their end. */
-export interface Watcher {
+/** Follows the open batches of one network to their end. Not reentrant: one look at a time. */
+export class Watcher {
+  readonly #rules: ChainRules;
+  readonly #modules: WatcherModules;
+  readonly #lostMs: number;
+
+  constructor(rules: ChainRules, modules: WatcherModules) {
+    this.#rules = rules;
+    this.#modules = modules;
+    this.#lostMs = Math.max(LEAST_LOST_MS, rules.blockTimeSeconds * 1_000 * (rules.confirmations + LOST_BLOCKS));
+  }
+
   /** One look at the chain, in one exchange when nothing is to be resolved. Throws when the chain cannot be asked. */
-  look(signal: AbortSignal): Promise<ChainView>;
-}
+  async look(signal: AbortSignal): Promise<ChainView> {
+    const { chain, log } = this.#modules;
+    const accounts = this.#modules.accounts();
+    const batches = accounts.flatMap((account) => [...account.open.values()].map((batch) => ({ account, batch })));
+    const hashes = batches.flatMap(({ batch }) => batch.transactions.map(({ hash }) => hash));
+    const relayers: readonly Address[] = accounts.map(({ relayer }) => relayer);
+    const view = await chain.poll(hashes, relayers, signal);
+    await all(
+      batches.map(async ({ account, batch }) => {
+        try {
+          await this.#follow(account, batch, view);
+        } catch (error) {
+          const code = isAppError(error) ? error.code : "unknown";
+          log.warn({ relayer: account.relayer, nonce: batch.nonce, code }, "a settlement could not be resolved yet");
+        }
+      }),
+    );
+    await all(accounts.map((account) => account.rebroadcastOrBump(view.head)));
+    return view;
+  }
 
-/** Creates the watcher of one network. Not reentrant: one look at a time. */
-export function createWatcher(rules: ChainRules, modules: WatcherModules): Watcher {
-  const { chain, ledger, resolver, clock, log, faults } = modules;
-  const lostMs = Math.max(LEAST_LOST_MS, rules.blockTimeSeconds * 1_000 * (rules.confirmations + LOST_BLOCKS));
+  async #follow(account: RelayerAccount, batch: OpenBatch, view: ChainView): Promise<void> {
+    const { head } = view;
+    const mined = batch.transactions.map(({ hash }) => view.mined.get(hash)).find((found) => found !== undefined);
+    if (mined === undefined) return this.#followUnmined(account, batch, view);
+    batch.usedSinceMs = undefined;
+    if (head.number - mined.blockNumber + 1n >= BigInt(this.#rules.confirmations)) {
+      await this.#conclude(account, batch, mined, head);
+    }
+  }
 
-  /**
-   * The batch's nonce is used up. What it has not settled goes into other batches while it can be settled; beside that the
-   * reconciler judges it until its window closes.
-   */
-  const end = async (lane: Lane, batch: OpenBatch, hash: `0x${string}`): Promise<void> => {
-    await ledger.closeBatch(batch.id, hash);
-    lane.close(batch);
-  };
+  /** Judges payments whose window has closed, and gives the batch up when its nonce was used by a foreign transaction. */
+  async #followUnmined(account: RelayerAccount, batch: OpenBatch, { head, nonces }: ChainView): Promise<void> {
+    const { clock, log } = this.#modules;
+    const isUsed = (nonces.get(account.relayer) ?? 0) > batch.nonce;
+    const nowMs = clock.monotonicMs();
+    batch.usedSinceMs = isUsed ? (batch.usedSinceMs ?? nowMs) : undefined;
+    const isDue = nowMs - batch.judgedAtMs >= JUDGE_EVERY_MS;
+    const late = [...batch.unresolved.values()].filter(
+      ({ validBefore }) => isDue && BigInt(head.timeSeconds) >= validBefore,
+    );
+    if (late.length > 0) batch.judgedAtMs = nowMs;
+    await all(late.map(async (payment) => void (await this.#judge(batch, payment, head))));
+    const { newest } = batch;
+    if (batch.usedSinceMs !== undefined && nowMs - batch.usedSinceMs >= this.#lostMs && newest !== undefined) {
+      log.error({ relayer: account.relayer, nonce: batch.nonce }, "a foreign transaction used a relayer's nonce");
+      await this.#close(account, batch, newest.hash);
+    }
+  }
+
+  /** A transaction of the batch is mined deep enough: settles what it paid, judges the rest, and closes the batch. */
+  async #conclude(account: RelayerAccount, batch: OpenBatch, mined: MinedTransaction, head: Head): Promise<void> {
+    const { faults, onCost, onShared } = this.#modules;
+    await faults.reach("engine.receipt.seen");
+    const isCancelled = batch.transactions.some(({ hash, cancels }) => cancels && hash === mined.transaction);
+    const { paid, unpaid } = sortPayments(batch, mined);
+    let open: readonly PaymentRecord[] = isCancelled ? unpaid : [];
+    const judgeRest = async (): Promise<void> => {
+      if (!isCancelled && unpaid.length > 0) open = await this.#judgeUnpaid(batch, unpaid, head);
+    };
+    await all([this.#settlePaid(batch, paid), judgeRest()]);
+    await this.#close(account, batch, mined.transaction);
+    if (mined.cost !== undefined) onCost(batch, mined.cost, paid.length === batch.payments.length);
+    const isRejected = isCancelled && batch.rejected;
+    if ((!isCancelled || isRejected) && !batch.alone) onShared(open.length === 0);
+    this.#resendOpen(batch, open, isRejected);
+  }
+
+  async #settlePaid(batch: OpenBatch, paid: readonly Settlement[]): Promise<void> {
+    if (paid.length === 0) return;
+    await this.#modules.resolver.settleAll(paid);
+    for (const { payment } of paid) batch.unresolved.delete(payment.id);
+  }
+
+  /** Payments that a mined transaction carried in vain. Returns those that could still be settled. */
+  async #judgeUnpaid(batch: OpenBatch, payments: readonly PaymentRecord[], head: Head): Promise<PaymentRecord[]> {
+    const { chain, onUnpaid } = this.#modules;
+    const plain = payments.filter(({ kind }) => kind === "eoa").map(({ key }) => key.from);
+    const delegated = plain.length === 0 ? new Set() : await chain.withCode([...new Set(plain)]);
+    const open: PaymentRecord[] = [];
+    const one = async (payment: PaymentRecord): Promise<void> => {
+      const verdict = await this.#judge(batch, payment, head);
+      if (verdict.kind === "open" && verdict.funded) open.push(payment);
+      // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
+      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
+      const runsCode = payment.kind !== "eoa" || delegated.has(payment.key.from);
+      const isSpent =
+        verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
+      if (verdict.kind !== "settled" && (runsCode || isSpent)) onUnpaid(payment);
+    };
+    await all(payments.map(one));
+    return open;
+  }
 
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */
-  const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head): Promise<Verdict> => {
+  async #judge(batch: OpenBatch, payment: PaymentRecord, head: Head): Promise<Verdict> {
+    const { resolver } = this.#modules;
     const verdict = await resolver.judge(payment, head);
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);
     else return verdict;
     batch.unresolved.delete(payment.id);
     return verdict;
-  };
+  }
 
-  /** Payments that a mined transaction carried in vain. Those that could still be settled are sent again. */
-  const onVain = async (batch: OpenBatch, payments: readonly PaymentRecord[], head: Head): Promise<PaymentRecord[]> => {
-    const plain = payments.filter(({ kind }) => kind === "eoa").map(({ key }) => key.from);
-    const delegated = plain.length === 0 ? new Set() : await chain.withCode([...new Set(plain)]);
-    const open: PaymentRecord[] = [];
-    const one = async (payment: PaymentRecord): Promise<void> => {
-      const verdict = await judge(batch, payment, head);
-      const isOpen = verdict.kind === "open" && verdict.funded;
-      if (isOpen) open.push(payment);
-      // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
-      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
-      const runsCode = payment.kind !== "eoa" || delegated.has(payment.key.from);
-      const isSpent =
-        verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
-      if (verdict.kind !== "settled" && (runsCode || isSpent)) modules.onUnpaid?.(payment);
-    };
-    await all(payments.map(one));
-    return open;
-  };
+  /**
+   * The batch's nonce is used up. What it has not settled goes into other batches while it can be settled; beside that the
+   * reconciler judges it until its window closes.
+   */
+  async #close(account: RelayerAccount, batch: OpenBatch, hash: `0x${string}`): Promise<void> {
+    await this.#modules.ledger.closeBatch(batch.id, hash);
+    account.close(batch);
+  }
 
-  const onMined = async (lane: Lane, batch: OpenBatch, mined: MinedTransaction, head: Head): Promise<void> => {
-    await faults.reach("engine.receipt.seen");
-    const isCancelled = batch.transactions.some(({ hash, cancels }) => cancels && hash === mined.transaction);
-    const matches = mined.succeeded ? matchEvidence(mined.logs, batch.payments.map(wantedOf)) : [];
-    const paid: Settlement[] = [];
-    const unpaid: PaymentRecord[] = [];
-    for (const [at, { id }] of batch.payments.entries()) {
-      const payment = batch.unresolved.get(id);
-      if (payment === undefined) continue;
-      const logIndex = matches[at];
-      if (logIndex === undefined) unpaid.push(payment);
-      else paid.push({ payment, evidence: evidenceAt(mined, logIndex) });
-    }
-    const settle = async (): Promise<void> => {
-      if (paid.length === 0) return;
-      await resolver.settleAll(paid);
-      for (const { payment } of paid) batch.unresolved.delete(payment.id);
-    };
-    let open: readonly PaymentRecord[] = [];
-    const rest = async (): Promise<void> => {
-      if (isCancelled) open = unpaid;
-      else if (unpaid.length > 0) open = await onVain(batch, unpaid, head);
-    };
-    await all([settle(), rest()]);
-    await end(lane, batch, mined.transaction);
-    if (mined.cost !== undefined) modules.onCost?.(batch, mined.cost, paid.length === batch.payments.length);
-    const isRejected = isCancelled && batch.rejected;
-    if ((!isCancelled || isRejected) && !batch.alone) modules.onShared?.(open.length === 0);
+  #resendOpen(batch: OpenBatch, open: readonly PaymentRecord[], isRejected: boolean): void {
+    const { onRefused, resend } = this.#modules;
     for (const payment of open) {
-      if (isRejected && batch.payments.length === 1) modules.onRefused?.(payment, batch.refusedSinceMs);
-      else modules.resend?.(payment, isRejected);
+      if (isRejected && batch.payments.length === 1) onRefused(payment, batch.refusedSinceMs);
+      else resend(payment, isRejected);
     }
-  };
-
-  const follow = async (lane: Lane, batch: OpenBatch, view: ChainView): Promise<void> => {
-    const { head } = view;
-    const mined = batch.transactions.map(({ hash }) => view.mined.get(hash)).find((found) => found !== undefined);
-    if (mined !== undefined) {
-      batch.usedSinceMs = undefined;
-      if (head.number - mined.blockNumber + 1n >= BigInt(rules.confirmations)) await onMined(lane, batch, mined, head);
-      return;
-    }
-    const used = (view.nonces.get(lane.relayer) ?? 0) > batch.nonce;
-    const nowMs = clock.monotonicMs();
-    batch.usedSinceMs = used ? (batch.usedSinceMs ?? nowMs) : undefined;
-    const isDue = nowMs - batch.judgedAtMs >= JUDGE_EVERY_MS;
-    const late = [...batch.unresolved.values()].filter(
-      ({ validBefore }) => isDue && BigInt(head.timeSeconds) >= validBefore,
-    );
-    if (late.length > 0) batch.judgedAtMs = nowMs;
-    await all(late.map(async (payment) => void (await judge(batch, payment, head))));
-    const last = batch.transactions.at(-1);
-    if (batch.usedSinceMs !== undefined && nowMs - batch.usedSinceMs >= lostMs && last !== undefined) {
-      log.error({ relayer: lane.relayer, nonce: batch.nonce }, "a foreign transaction used a relayer's nonce");
-      await end(lane, batch, last.hash);
-    }
-  };
-
-  return {
-    async look(signal) {
-      const lanes = modules.lanes();
-      const batches = lanes.flatMap((lane) => [...lane.open.values()].map((batch) => ({ lane, batch })));
-      const hashes = batches.flatMap(({ batch }) => batch.transactions.map(({ hash }) => hash));
-      const relayers: readonly Address[] = lanes.map(({ relayer }) => relayer);
-      const view = await chain.poll(hashes, relayers, signal);
-      await all(
-        batches.map(async ({ lane, batch }) => {
-          try {
-            await follow(lane, batch, view);
-          } catch (error) {
-            const code = isAppError(error) ? error.code : "unknown";
-            log.warn({ relayer: lane.relayer, nonce: batch.nonce, code }, "a settlement could not be resolved yet");
-          }
-        }),
-      );
-      await all(lanes.map((lane) => lane.tend(view.head)));
-      return view;
-    },
-  };
+  }
 }
 
-/** Waits for all, then throws the first error: one that fails must not leave others unseen behind. */
-async function all(works: readonly Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(works)) if (result.status === "rejected") throw result.reason;
+/** The unresolved payments of a batch, by whether a mined transaction of it shows that they were paid. */
+function sortPayments(
+  { payments, unresolved }: OpenBatch,
+  mined: MinedTransaction,
+): { readonly paid: readonly Settlement[]; readonly unpaid: readonly PaymentRecord[] } {
+  const matches = mined.succeeded ? matchEvidence(mined.logs, payments.map(wantedOf)) : [];
+  const paid: Settlement[] = [];
+  const unpaid: PaymentRecord[] = [];
+  for (const [at, { id }] of payments.entries()) {
+    const payment = unresolved.get(id);
+    if (payment === undefined) continue;
+    const logIndex = matches[at];
+    if (logIndex === undefined) unpaid.push(payment);
+    else paid.push({ payment, evidence: evidenceAt(mined, logIndex) });
+  }
+  return { paid, unpaid };
+}
+
+/** Waits for all, then throws the first error: one that fails must not leave others running unseen. */
+async function all(jobs: readonly Promise<void>[]): Promise<void> {
+  for (const result of await Promise.allSettled(jobs)) if (result.status === "rejected") throw result.reason;
 }

@@ -14,14 +14,14 @@ export interface RemoteAsset {
   readonly maxTimeoutSeconds?: number;
 }
 
-/** One network of {@link RemoteSettlerOptions}. */
+/** Assets and time-outs of the payment terms of one network. */
 export interface RemoteNetwork extends ChainRules {
   readonly assets: readonly RemoteAsset[];
   /** `maxTimeoutSeconds` of the terms, where an asset has none of its own. */
   readonly maxTimeoutSeconds: number;
 }
 
-/** Options of `createRemoteSettler`. */
+/** Where the facilitator is, and how long and often it is asked. */
 export interface RemoteSettlerOptions {
   /** Base URL of an x402 facilitator; `/settle` is appended. */
   readonly facilitatorUrl: string;
@@ -38,7 +38,7 @@ export interface RemoteSettlerOptions {
   readonly reconcileMs?: number;
 }
 
-/** What `createRemoteSettler` works with. It owns none of them. */
+/** Modules of the remote settler, which owns none of them. */
 export interface RemoteSettlerModules {
   readonly ledger: Ledger;
   readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
@@ -46,6 +46,6 @@ export interface RemoteSettlerModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
-  /** Hears of payers who took the means of a payment away; without it they are not remembered. */
+  /** Is notified of payers who took the means of a payment away; without it they are not remembered. */
   readonly backOff?: Pick<BackOff, "failed">;
 }

@@ -1,16 +1,16 @@
 import { AppError, isAppError, type NetworkId, type SettlementId } from "@turnpike/base";
-import { createWaiters, pause, within } from "../engine/waiters.ts";
+import { pause, Waiters, within } from "../engine/waiters.ts";
 import type { Settler } from "../settler.ts";
 import type { PaymentRecord, StoredAnswer } from "../types.ts";
 import { createFacilitatorClient } from "./client.ts";
-import { createRemoteNetwork, type RemoteNetworkWatch } from "./network.ts";
 import type { RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
+import { RemoteNetworkEngine } from "./remote-network-engine.ts";
 
 /** How long a commit under way is waited for after its caller's time is up. */
 const GRACE_MS = 2_000;
 
 /**
- * Settles through a facilitator that is run by somebody else. The checked answer is committed first, then the
+ * Settles through a facilitator that a third party runs. The checked answer is committed first, then the
  * facilitator is asked, and whatever it says, only what our own node shows counts: evidence on the chain makes a
  * payment settled, a closed window without any makes it failed, and until then it is pending.
  * @throws AppError CONFIG_INVALID when the URL is wrong, or a network has no RPC.
@@ -27,10 +27,12 @@ export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: R
     new Map(opts.networks.map((network) => [network.network, network])),
   );
   const stopping = new AbortController();
-  const waiters = createWaiters();
-  const networks = new Map<NetworkId, RemoteNetworkWatch>();
+  const waiters = new Waiters();
+  const engines = new Map<NetworkId, RemoteNetworkEngine>();
   for (const network of opts.networks) {
-    networks.set(network.network, await createRemoteNetwork(opts, network, { ...modules, client, waiters }));
+    const engine = new RemoteNetworkEngine(opts, network, { ...modules, client, waiters });
+    await engine.start();
+    engines.set(network.network, engine);
   }
   const jobs = new Set<Promise<unknown>>();
   const track = (job: Promise<unknown>): void => {
@@ -38,10 +40,10 @@ export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: R
     void job.finally(() => jobs.delete(job)).catch(() => undefined);
   };
 
-  const watchOf = ({ key }: PaymentRecord): RemoteNetworkWatch => {
-    const found = networks.get(key.network);
-    if (found === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { network: key.network } });
-    return found;
+  const engineOf = ({ key }: PaymentRecord): RemoteNetworkEngine => {
+    const engine = engines.get(key.network);
+    if (engine === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { network: key.network } });
+    return engine;
   };
 
   /** True when it is on disk. After an error that does not say, the ledger is asked until it does. */
@@ -67,38 +69,38 @@ export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: R
   };
 
   return {
-    networks: [...networks.keys()],
+    networks: [...engines.keys()],
 
     async settle(payment, answer, signal) {
       if (stopping.signal.aborted) throw new AppError("SHUTTING_DOWN");
-      const watch = watchOf(payment);
+      const engine = engineOf(payment);
       const either = AbortSignal.any([signal, stopping.signal]);
       const resolved = waiters.wait(payment.id, either);
       await faults.reach("remote.journal.before");
       const committed = commit(payment.id, answer).then((done) => {
         if (!done) throw new AppError("SETTLEMENT_UNAVAILABLE");
-        watch.ask({ ...payment, state: "submitted" });
+        engine.ask({ ...payment, state: "submitted" });
       });
-      let givenUp = false;
+      let hasLeft = false;
       track(
         committed.catch(async () => {
-          // The caller was told that the outcome is open; nobody else would let go of the claim.
-          if (givenUp && !stopping.signal.aborted) await ledger.release(payment.id, "SETTLEMENT_UNAVAILABLE");
+          // The caller was answered that the outcome is open, so it does not release the claim.
+          if (hasLeft && !stopping.signal.aborted) await ledger.release(payment.id, "SETTLEMENT_UNAVAILABLE");
         }),
       );
-      givenUp = !(await within(committed, either, GRACE_MS));
+      hasLeft = !(await within(committed, either, GRACE_MS));
       await faults.reach("remote.journal.after");
       return await resolved;
     },
 
-    wait: (payment, signal) => watchOf(payment).wait(payment, AbortSignal.any([signal, stopping.signal])),
+    wait: (payment, signal) => engineOf(payment).wait(payment, AbortSignal.any([signal, stopping.signal])),
 
     missing: (wanted) =>
-      [...networks].flatMap(([id, network]) => (wanted === undefined || wanted === id ? network.missing() : [])),
+      [...engines].flatMap(([id, engine]) => (wanted === undefined || wanted === id ? engine.missing() : [])),
 
     async [Symbol.asyncDispose]() {
       stopping.abort();
-      await Promise.allSettled([...networks.values()].map((network) => network[Symbol.asyncDispose]()));
+      await Promise.allSettled([...engines.values()].map((engine) => engine[Symbol.asyncDispose]()));
       await Promise.allSettled(jobs);
       await client[Symbol.asyncDispose]();
     },

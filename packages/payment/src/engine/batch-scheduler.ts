@@ -1,0 +1,274 @@
+import {
+  AppError,
+  type Clock,
+  type ErrorCode,
+  FaultLogThrottle,
+  failureCode,
+  isAppError,
+  type Log,
+} from "@turnpike/base";
+import type { EvmRpc } from "../evm/rpc.ts";
+import type { BackOff } from "../verify/back-off.ts";
+import { settlementGas } from "./calls.ts";
+import type { Head } from "./chain.ts";
+import { type Fees, firstFees } from "./fees.ts";
+import type { NetworkPolicy } from "./gas-policy.ts";
+import type { HeadTracker } from "./head-tracker.ts";
+import type { EngineNetwork } from "./options.ts";
+import type { ProfitGuard } from "./profit-guard.ts";
+import { type QueueItem, SettleQueue } from "./queue.ts";
+import type { RelayerAccount } from "./relayer-account.ts";
+import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
+
+/** Bounds of a {@link BatchScheduler}. */
+export interface BatchSchedulerOptions {
+  readonly net: Pick<EngineNetwork, "multicall3" | "blockTimeSeconds" | "minRelayerBalanceWei">;
+  readonly policy: NetworkPolicy;
+  /** Longest wait for one answer of the chain. */
+  readonly chainTimeoutMs: number;
+  /** Longest wait of a payment for a batch, beside the time for which the profit rule holds it. */
+  readonly maxQueueMs: number;
+}
+
+/** Modules of a {@link BatchScheduler}, which owns none of them. */
+export interface BatchSchedulerModules {
+  readonly rpc: EvmRpc;
+  readonly head: HeadTracker;
+  readonly guard: ProfitGuard;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** The accounts that this process has leased now. */
+  readonly accounts: () => readonly RelayerAccount[];
+  /** Waits for a batch that is being made when the engine ends. */
+  readonly track: (job: Promise<unknown>) => void;
+  readonly backOff?: Pick<BackOff, "failed"> | undefined;
+}
+
+/** Pause after the chain could not say what a batch would do. */
+const RETRY_MS = 250;
+const MAX_HEAD_AGE_MS = 1_000;
+
+/** The queue of one network: groups its payments into batches, and gives each to a relayer account that is ready. */
+export class BatchScheduler {
+  readonly #opts: BatchSchedulerOptions;
+  readonly #modules: BatchSchedulerModules;
+  readonly #queue = new SettleQueue();
+  /** Accounts that a batch is being made for. */
+  readonly #busy = new Set<RelayerAccount>();
+  /** Payers' code may hold up their batches, so some places are left to the others. */
+  readonly #maxOpenUnshared: number;
+  readonly #baseFeeFaults: FaultLogThrottle;
+  readonly #run = (): void => this.schedule();
+  /** Most payments that share a transaction now. */
+  #maxShared: number;
+  /** No batch is begun before; monotonic milliseconds. */
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  #nextAccount = 0;
+  #windowTimer: NodeJS.Timeout | undefined;
+  #afterTurn: NodeJS.Immediate | undefined;
+
+  constructor(opts: BatchSchedulerOptions, modules: BatchSchedulerModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+    this.#maxShared = opts.policy.maxBatch;
+    this.#maxOpenUnshared = Math.max(1, Math.floor(opts.policy.maxOpenBatchesPerKey / 2));
+    this.#baseFeeFaults = new FaultLogThrottle(modules.clock);
+  }
+
+  /** Payments that wait for a batch. */
+  get size(): number {
+    return this.#queue.size;
+  }
+
+  /** True when no batch is being made for this account. */
+  isIdle(account: RelayerAccount): boolean {
+    return !this.#busy.has(account);
+  }
+
+  push(item: QueueItem): void {
+    this.#queue.push(item);
+  }
+
+  /** True when it was still waiting. */
+  remove(item: QueueItem): boolean {
+    return this.#queue.remove(item);
+  }
+
+  /** While nothing is under way a payment waits only for those of its own turn of the event loop, which share its batch. */
+  scheduleAfterTurn(): void {
+    this.#afterTurn ??= setImmediate(this.#run);
+  }
+
+  /** Begins all batches that are due, and sets a timer for the next one. */
+  schedule(): void {
+    this.#clearTimers();
+    let begun = true;
+    while (begun) begun = this.#beginBatch();
+  }
+
+  /** While third parties spoil shared transactions, fewer payments share one; by and by more again. */
+  onShared(settled: boolean): void {
+    const { maxBatch } = this.#opts.policy;
+    this.#maxShared = settled ? Math.min(maxBatch, this.#maxShared * 2) : Math.max(1, Math.floor(this.#maxShared / 2));
+  }
+
+  /** Rejects what no account could take in time. */
+  rejectStale(): void {
+    const { clock, guard } = this.#modules;
+    const stale = this.#queue.takeBefore(clock.monotonicMs() - this.#opts.maxQueueMs - guard.longestHoldMs());
+    rejectAll(stale, "SETTLEMENT_UNAVAILABLE");
+  }
+
+  /** What the next transaction takes at least, in wei. An account that has less settles nothing new. */
+  leastBalance(): bigint {
+    const { net, policy } = this.#opts;
+    const head = this.#modules.head.seen?.head;
+    const fees = head && firstFees(head.baseFee, policy.fees);
+    const cost = (settlementGas([], policy.gas) + policy.gas.perTransfer) * (fees?.maxFeePerGas ?? 0n);
+    return cost > net.minRelayerBalanceWei ? cost : net.minRelayerBalanceWei;
+  }
+
+  /** Begins no further batch, and rejects what waits for one. */
+  close(): void {
+    this.#clearTimers();
+    for (let items = this.#queue.take(10_000); items.length > 0; items = this.#queue.take(10_000)) {
+      rejectAll(items, "SHUTTING_DOWN");
+    }
+  }
+
+  #clearTimers(): void {
+    clearTimeout(this.#windowTimer);
+    clearImmediate(this.#afterTurn);
+    this.#windowTimer = undefined;
+    this.#afterTurn = undefined;
+  }
+
+  /** False when no batch is due, or no account can take it. */
+  #beginBatch(): boolean {
+    const { accounts, signal, track } = this.#modules;
+    const least = this.leastBalance();
+    const ready = accounts().filter((account) => !this.#busy.has(account) && account.ready(least));
+    const roomy = ready.filter(({ openUnshared }) => openUnshared < this.#maxOpenUnshared);
+    // Without a ready account all wait, and their time is that of the oldest of all.
+    const unshared = ready.length === 0 || roomy.length > 0;
+    const oldestMs = this.#queue.oldestMs(unshared);
+    if (oldestMs === undefined || signal.aborted) return false;
+    const waitMs = this.#waitMs(oldestMs, unshared);
+    if (waitMs > 0) {
+      this.#windowTimer = setTimeout(this.#run, Math.ceil(waitMs));
+      return false;
+    }
+    const able = roomy.length > 0 ? roomy : ready;
+    const account = able[this.#nextAccount % able.length];
+    if (account === undefined) return false;
+    this.#nextAccount++;
+    this.#busy.add(account);
+    const made = this.#settleBatch(account, this.#queue.take(this.#maxShared, unshared)).finally(() => {
+      this.#busy.delete(account);
+      this.schedule();
+    });
+    track(made);
+    return true;
+  }
+
+  /** How long the next batch still waits to become fuller. */
+  #waitMs(oldestMs: number, unshared: boolean): number {
+    const { accounts, guard, clock } = this.#modules;
+    const isBusy = this.#busy.size > 0 || accounts().some(({ open }) => open.size > 0);
+    const windowMs = isBusy ? this.#opts.policy.batchWindowMs : 0;
+    const nowMs = clock.monotonicMs();
+    const isFull = this.#queue.takeable(this.#maxShared, unshared) >= this.#maxShared;
+    const windowLeftMs = isFull ? 0 : windowMs - (nowMs - oldestMs);
+    const holdMs = isFull ? 0 : guard.holdMs(this.#queue.peek(this.#maxShared, unshared));
+    return Math.max(windowLeftMs, holdMs, this.#notBeforeMs - nowMs);
+  }
+
+  /** Simulates a batch and settles what would succeed. Never rejects: each item is committed, rejected or queued again. */
+  async #settleBatch(account: RelayerAccount, items: readonly QueueItem[]): Promise<void> {
+    const { log, guard, backOff } = this.#modules;
+    try {
+      const head = await this.#freshHead();
+      const inTime = this.#rejectLate(items, head);
+      const fees = this.#firstFees(head);
+      if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
+      const simulated = await this.#simulate(account, inTime, fees, head);
+      if (simulated === undefined) return;
+      const { good, alone, failing, gasLimit } = simulated;
+      rejectAll(failing, "PAYMENT_SIMULATION_FAILED");
+      for (const { payment } of failing) {
+        // One that is sent again was counted when its transaction was mined in vain.
+        if (payment.state === "claimed") backOff?.failed(payment);
+      }
+      for (const item of alone) item.alone = true;
+      guard.settling(good);
+      this.#requeue([...alone, ...(await account.settle(good, gasLimit, fees))]);
+    } catch (error) {
+      log.warn({ relayer: account.relayer, code: failureCode(error) }, "a batch was not committed");
+      // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
+      if (isAppError(error) && error.detail.unknown === true) return;
+      rejectAll(items, "SETTLEMENT_UNAVAILABLE");
+    }
+  }
+
+  #freshHead(): Promise<Head> {
+    const { head, signal } = this.#modules;
+    const { net, chainTimeoutMs } = this.#opts;
+    return head.fresh(Math.min(MAX_HEAD_AGE_MS, net.blockTimeSeconds * 1_000), () =>
+      AbortSignal.any([signal, AbortSignal.timeout(chainTimeoutMs)]),
+    );
+  }
+
+  /** Rejects payments whose window ends before the next block, which is at least one block time away; returns the others. */
+  #rejectLate(items: readonly QueueItem[], head: Head): readonly QueueItem[] {
+    const soonest = BigInt(head.timeSeconds + Math.ceil(this.#opts.net.blockTimeSeconds));
+    const late = items.filter(({ payment }) => soonest >= payment.validBefore);
+    rejectAll(late, "PAYMENT_EXPIRED");
+    return items.filter((item) => !late.includes(item));
+  }
+
+  /** Undefined while the base fee is over the cap. */
+  #firstFees(head: Head): Fees | undefined {
+    const fees = firstFees(head.baseFee, this.#opts.policy.fees);
+    if (fees !== undefined) this.#baseFeeFaults.onRecovery();
+    else if (this.#baseFeeFaults.onFailure()) {
+      const baseFee = head.baseFee.toString();
+      this.#modules.log.error({ baseFee }, "the chain's base fee is over the cap: nothing is settled");
+    }
+    return fees;
+  }
+
+  /** Undefined when the chain did not say: then they wait for another try, as long as payments may wait for a batch. */
+  async #simulate(
+    { relayer }: RelayerAccount,
+    items: readonly QueueItem[],
+    fees: Fees,
+    head: Head,
+  ): Promise<SimulatedBatch | undefined> {
+    const { rpc, clock, log, signal } = this.#modules;
+    const { net, policy, chainTimeoutMs } = this.#opts;
+    const transaction = { multicall3: net.multicall3, relayer, gas: policy.gas, fees, head };
+    try {
+      const found = await simulateBatch(items, { ...transaction, timeoutMs: chainTimeoutMs }, { rpc, signal });
+      if (found.alone.length > 0)
+        log.warn({ relayer, payments: found.alone.length }, "payments are settled by themselves");
+      return found;
+    } catch (error) {
+      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+      log.warn({ relayer, reason: error.detail.reason }, "a batch could not be simulated yet");
+      this.#requeue(items);
+      this.#notBeforeMs = clock.monotonicMs() + RETRY_MS;
+      return undefined;
+    }
+  }
+
+  /** Of a payment that was claimed again, both claims would be in one transaction, and fail each other's simulation. */
+  #requeue(items: readonly QueueItem[]): void {
+    for (const item of items) if (item.isLeft === true) item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+    this.#queue.unshift(items.filter(({ isLeft }) => isLeft !== true));
+  }
+}
+
+function rejectAll(items: readonly QueueItem[], code: ErrorCode): void {
+  for (const item of items) item.reject(new AppError(code));
+}
