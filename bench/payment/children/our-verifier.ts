@@ -1,9 +1,9 @@
 import { type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
 import {
-  createEvmRpc,
   decodePaymentHeader,
   type EvmRpc,
+  EvmRpcClient,
   EvmVerifier,
   matchOption,
   type RpcReply,
@@ -45,7 +45,7 @@ serveParent<VerifyOperations>(
   {
     async open({ rpcUrl }) {
       const modules = { log: silentLog, metrics: noMetrics };
-      const rpc = rpcUrl === undefined ? standInRpc() : createEvmRpc({ urls: [rpcUrl], timeoutMs: 5_000 }, modules);
+      const rpc = rpcUrl === undefined ? standInRpc() : new EvmRpcClient({ urls: [rpcUrl], timeoutMs: 5_000 }, modules);
       const network = LOCAL_NETWORK as NetworkId;
       owned.use(rpc);
       verifier = owned.use(

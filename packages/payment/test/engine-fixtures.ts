@@ -30,7 +30,7 @@ import { openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit/serv
 import { encodeFunctionData, getAddress, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { EngineOptions } from "../src/engine/options.ts";
-import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
+import { type EvmRpc, EvmRpcClient } from "../src/evm/rpc.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
@@ -116,7 +116,9 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
   await using owned = new AsyncDisposableStack();
   owned.use(anvil);
   const databaseUrl = await server.database();
-  const rpc = owned.use(createEvmRpc({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics }));
+  const rpc = owned.use(
+    new EvmRpcClient({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics }),
+  );
   const resources = owned.move();
   const call = async (method: string, params: readonly unknown[]): Promise<unknown> =>
     devRpc(anvil.url, method, params);

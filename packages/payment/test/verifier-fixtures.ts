@@ -20,7 +20,7 @@ import {
   USDC_ADDRESS,
 } from "@turnpike/localnet";
 import { openTestAnvil, type TestAnvil } from "@turnpike/testkit/servers";
-import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
+import { type EvmRpc, EvmRpcClient } from "../src/evm/rpc.ts";
 import { paymentOption } from "../src/option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../src/types.ts";
 import type { BackOff } from "../src/verify/back-off.ts";
@@ -103,7 +103,7 @@ export async function startOwnHarness(options: AnvilOptions = {}): Promise<Harne
 }
 
 async function harnessOn(anvil: TestAnvil): Promise<Harness> {
-  const rpc = createEvmRpc({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics });
+  const rpc = new EvmRpcClient({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics });
   await devRpc(anvil.url, "anvil_mine", ["0x1"]);
   const option = paymentOption({ ...NETWORK, payTo: PAY_TO, maxTimeoutSeconds: 600 }, "0.005");
   return {

@@ -3,10 +3,10 @@ import { type Config, type NetworkConfig, networkRelayer, type PrivateKey } from
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
   chainIdOf,
-  createEvmRpc,
   type EngineNetwork,
   type EngineOptions,
   type EvmRpc,
+  EvmRpcClient,
   PRICE_DECIMALS,
   type ProfitRule,
   type RemoteSettlerOptions,
@@ -61,7 +61,7 @@ export function openChains(
   return new Map(
     chains(config).map((network) => {
       const opts = { urls: network.rpcUrls, timeoutMs, expectedChainId: chainIdOf(network.network) };
-      return [idOf(network), createEvmRpc(opts, modules)];
+      return [idOf(network), new EvmRpcClient(opts, modules)];
     }),
   );
 }

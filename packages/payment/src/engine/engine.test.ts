@@ -18,7 +18,7 @@ import {
   timeLimit,
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
-import type { EvmRpc } from "../evm/rpc.ts";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import { createEngine } from "./engine.ts";
 import { leasedKeysGauge } from "./metrics.ts";
 
@@ -139,8 +139,7 @@ test("attack: a payment that is claimed again settles, though its first claim co
     await answered.promise;
     throw new AppError("SETTLEMENT_UNAVAILABLE");
   };
-  const rpc: EvmRpc = {
-    ...bed.rpc,
+  const rpc = overrideRpc(bed.rpc, {
     async call(method, params, signal) {
       await failing(method, params);
       return bed.rpc.call(method, params, signal);
@@ -149,7 +148,7 @@ test("attack: a payment that is claimed again settles, though its first claim co
       for (const { method, params } of calls) await failing(method, params);
       return bed.rpc.batch(calls, signal);
     },
-  };
+  });
   const options = bed.options([await bed.relayerKey()], { graceMs: 20 });
   await using engine = await createEngine(options, { ...bed.modules(ledger), rpc: new Map([[NETWORK, rpc]]) });
   const payer = await bed.payer(PRICE);

@@ -5,8 +5,9 @@ import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
 import { eventually, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { ANSWER, claim, NETWORK, newPayer, openOwnBed, PAY_TO, PRICE, timeLimit } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
-import type { EvmNode, EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import type { EvmNode, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
@@ -605,8 +606,7 @@ test("an engine with receivers scans by itself; one whose node never answers tha
   await using ledger = await bed.openLedger();
   let hanging = 0;
   let reconciled = 0;
-  const rpc: EvmRpc = {
-    ...bed.rpc,
+  const rpc = overrideRpc(bed.rpc, {
     nodes: bed.rpc.nodes.map(({ name }) => ({
       name,
       batch(_calls, signal) {
@@ -620,7 +620,7 @@ test("an engine with receivers scans by itself; one whose node never answers tha
       if (calls.some(({ method }) => method === "eth_getBalance")) reconciled++;
       return bed.rpc.batch(calls, signal);
     },
-  };
+  });
   const options = bed.options([await bed.relayerKey()]);
   const modules = { ...bed.modules(ledger), rpc: new Map([[NETWORK, rpc]]) };
   {

@@ -21,6 +21,7 @@ import {
   untilState,
 } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import { LedgerOperator } from "../ledger/operator.ts";
 import type { PaymentRecord } from "../types.ts";
@@ -43,15 +44,14 @@ function sentOf(raw: unknown): Sent {
 /** The bed's node behind a provider that refuses some transactions, each time with the same error. */
 function refusing(bed: Bed, refuses: (sent: Sent) => boolean, message = "exceeds block gas limit"): EvmRpc {
   const { rpc } = bed;
-  return {
-    ...rpc,
+  return overrideRpc(rpc, {
     call(method, params, signal) {
       if (method === "eth_sendRawTransaction") {
         if (refuses(sentOf(params[0]))) return Promise.resolve({ ok: false, code: -32_000, message });
       }
       return rpc.call(method, params, signal);
     },
-  };
+  });
 }
 
 const isShared = ({ to }: Pick<Sent, "to">): boolean => to === MULTICALL3_ADDRESS.toLowerCase();

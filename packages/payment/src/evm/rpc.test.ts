@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { isAppError, noMetrics, silentLog } from "@turnpike/base";
-import { createEvmRpc, type EvmRpc } from "./rpc.ts";
+import { type EvmRpc, EvmRpcClient } from "./rpc.ts";
 
 interface Call {
   readonly id: number;
@@ -46,7 +46,7 @@ const echo: Handler = (body, response) => {
   response.end(JSON.stringify(Array.isArray(body) ? body.map(result).reverse() : result(body)));
 };
 const open = (urls: readonly string[], more = {}): EvmRpc =>
-  createEvmRpc({ urls, timeoutMs: 60_000, ...more }, { log: silentLog, metrics: noMetrics });
+  new EvmRpcClient({ urls, timeoutMs: 60_000, ...more }, { log: silentLog, metrics: noMetrics });
 const call = (method: string): { method: string; params: unknown[] } => ({ method, params: [] });
 
 async function assertUnavailable(run: Promise<unknown>): Promise<void> {
@@ -191,7 +191,7 @@ test("a node of another chain is never used, and is an error in the log", async 
   await using right = await node(onChain(8453));
   const errors: object[] = [];
   const log = { ...silentLog, error: (fields: object) => void errors.push(fields) };
-  await using rpc = createEvmRpc(
+  await using rpc = new EvmRpcClient(
     { urls: [wrong.url, right.url], timeoutMs: 60_000, expectedChainId: 8453, restMs: 0 },
     { log, metrics: noMetrics },
   );
@@ -247,7 +247,7 @@ test("a dead node is one line in the log, and one more when it is back", async (
     warn: (_fields: object, message: string) => void lines.push(message),
     info: (_fields: object, message: string) => void lines.push(message),
   };
-  await using rpc = createEvmRpc({ urls: [only.url], timeoutMs: 60_000 }, { log, metrics: noMetrics });
+  await using rpc = new EvmRpcClient({ urls: [only.url], timeoutMs: 60_000 }, { log, metrics: noMetrics });
   for (let round = 0; round < 5; round++) await assertUnavailable(rpc.call("a", []));
   assert.deepEqual(lines, ["settlement node failed"]);
   broken = false;

@@ -40,7 +40,7 @@ export interface EvmRpc extends AsyncDisposable {
   batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]>;
 }
 
-/** Options of {@link createEvmRpc}. */
+/** Nodes of a settlement chain, and bounds of what they are asked. */
 export interface EvmRpcOptions {
   /** In order of preference. */
   readonly urls: readonly string[];
@@ -64,221 +64,250 @@ export interface EvmRpcOptions {
 /** How long a node of another chain is left alone before it is asked again. */
 const FOREIGN_REST_MS = 60_000;
 
-interface Node {
-  readonly host: string;
-  readonly pool: Pool;
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Monotonic milliseconds until which others are asked first. */
-  restUntilMs: number;
-  takesBatches: boolean;
-  /** The comparison of its chain, while it runs and after it went well; undefined when it has to be made. */
-  sameChain: Promise<void> | undefined;
-  /** Until when it is known to be of another chain, and of which. */
-  foreign: { readonly chainId: string; readonly untilMs: number } | undefined;
-  readonly faultLog: FaultLogThrottle;
-}
-
 /**
  * JSON-RPC over HTTP to a settlement chain, with failover. A failed exchange is repeated at the next node, whatever the
  * method: all calls are reads, but for `eth_sendRawTransaction`, and the same raw transaction twice is one transaction.
  * Nothing of a URL but its host leaves this module: paths and queries hold API keys.
- * @throws AppError CONFIG_INVALID when there is no URL, or one is not http or https.
  */
-export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; readonly metrics: Metrics }): EvmRpc {
-  const { log, metrics } = modules;
-  const maxBatch = Math.max(1, opts.maxBatch ?? 100);
-  const maxResponseBytes = opts.maxResponseBytes ?? 8 * 1024 * 1024;
-  const restMs = opts.restMs ?? 5_000;
-  const nodes = opts.urls.map((url) => openNode(url, opts));
-  const [first] = nodes;
-  if (first === undefined) throw new AppError("CONFIG_INVALID", { message: "A network needs at least one RPC URL." });
+export class EvmRpcClient implements EvmRpc {
+  readonly nodes: readonly EvmNode[];
+  readonly host: string;
+  readonly #nodes: readonly HttpNode[];
+  readonly #maxBatch: number;
+  readonly #restMs: number;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
 
-  async function exchange(node: Node, body: string, signal: AbortSignal | undefined): Promise<unknown> {
-    const started = performance.now();
-    let outcome = "wire";
-    try {
-      const answer = await post(node, body, opts.timeoutMs, maxResponseBytes, signal);
-      outcome = isRecord(answer) && "error" in answer ? "error" : "ok";
-      return answer;
-    } finally {
-      metrics.observe(rpcSeconds, (performance.now() - started) / 1_000, { host: node.host, outcome });
-    }
-  }
-
-  async function ask(
-    node: Node,
-    calls: readonly RpcCall[],
-    signal?: AbortSignal,
-    isAlone = false,
-  ): Promise<readonly RpcReply[]> {
-    const read = isAlone ? readReply : readUnlimited;
-    const [only] = calls;
-    if (calls.length === 1 && only !== undefined) {
-      return [read(await exchange(node, encodeCall(only, 0), signal), 0, node.host)];
-    }
-    const askEach = (): Promise<RpcReply[]> =>
-      Promise.all(calls.map(async (call) => (await ask(node, [call], signal, isAlone))[0] ?? never()));
-    if (!node.takesBatches) return askEach();
-    const answer = await exchange(node, `[${calls.map(encodeCall).join(",")}]`, signal);
-    if (!Array.isArray(answer)) {
-      // A node that refuses batches answers with one error object.
-      read(answer, undefined, node.host);
-      if (!isAlone) {
-        log.warn({ host: node.host }, "node refuses JSON-RPC batches: calls are sent one by one");
-        node.takesBatches = false;
-      }
-      return askEach();
-    }
-    const byId = new Map<unknown, unknown>();
-    for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
-    return calls.map((_, id) => read(byId.get(id), id, node.host));
-  }
-
-  /** Throws SETTLEMENT_UNAVAILABLE unless the node is of the expected chain. */
-  async function requireChain(node: Node, signal: AbortSignal | undefined): Promise<void> {
-    const { expectedChainId: expected } = opts;
-    if (expected === undefined) return;
-    if (node.foreign !== undefined && node.foreign.untilMs > performance.now())
-      throw foreign(node, node.foreign.chainId);
-    // One comparison for all that wait, so none of them may end it for the others.
-    node.sameChain ??= compare(node, expected).catch((error: unknown) => {
-      node.sameChain = undefined;
-      throw error;
+  /** @throws AppError CONFIG_INVALID when there is no URL, or one is not http or https. */
+  constructor(opts: EvmRpcOptions, modules: { readonly log: Log; readonly metrics: Metrics }) {
+    this.#log = modules.log;
+    this.#metrics = modules.metrics;
+    this.#maxBatch = Math.max(1, opts.maxBatch ?? 100);
+    this.#restMs = opts.restMs ?? 5_000;
+    this.#nodes = opts.urls.map((url) => new HttpNode(url, opts, modules));
+    const [first] = this.#nodes;
+    if (first === undefined) throw new AppError("CONFIG_INVALID", { message: "A network needs at least one RPC URL." });
+    this.host = first.host;
+    this.nodes = this.#nodes.map((node, at) => {
+      const earlier = this.#nodes.slice(0, at).filter(({ host }) => host === node.host).length;
+      return {
+        name: earlier === 0 ? node.host : `${node.host}#${earlier + 1}`,
+        batch: async (calls, signal) => {
+          this.#count(calls);
+          await node.requireChain(signal);
+          return node.ask(calls, signal, true);
+        },
+      };
     });
-    await node.sameChain;
-    signal?.throwIfAborted();
   }
 
-  async function compare(node: Node, expected: number): Promise<void> {
-    const [reply] = await ask(node, [{ method: "eth_chainId", params: [] }]);
-    const found = reply?.ok === true ? decodeQuantity(reply.result) : undefined;
-    if (found === undefined) throw unavailable(node.host, "says no chain id");
-    if (found === BigInt(expected)) {
-      node.foreign = undefined;
-      return;
+  async call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<RpcReply> {
+    this.#metrics.count(rpcCallsTotal, { method });
+    return (await this.#askAny([{ method, params }], signal))[0] ?? never();
+  }
+
+  async batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+    this.#count(calls);
+    const parts: Promise<readonly RpcReply[]>[] = [];
+    for (let at = 0; at < calls.length; at += this.#maxBatch) {
+      parts.push(this.#askAny(calls.slice(at, at + this.#maxBatch), signal));
     }
-    node.foreign = { chainId: found.toString(), untilMs: performance.now() + FOREIGN_REST_MS };
-    log.error({ host: node.host, expected, found: node.foreign.chainId }, "settlement node of another chain: not used");
-    throw foreign(node, node.foreign.chainId);
+    return (await Promise.all(parts)).flat();
   }
 
-  async function askAny(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#nodes.map((node) => node.close()));
+  }
+
+  #count(calls: readonly RpcCall[]): void {
+    for (const { method } of calls) this.#metrics.count(rpcCallsTotal, { method });
+  }
+
+  /** Asks the nodes in turn until one answers; those that failed a short time ago come last. */
+  async #askAny(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
     const nowMs = performance.now();
+    const nodes = this.#nodes;
     const order = [...nodes.filter((n) => n.restUntilMs <= nowMs), ...nodes.filter((n) => n.restUntilMs > nowMs)];
     let last: unknown;
     for (const [at, node] of order.entries()) {
       signal?.throwIfAborted();
-      if (at > 0) metrics.count(rpcFailoversTotal, { host: node.host });
+      if (at > 0) this.#metrics.count(rpcFailoversTotal, { host: node.host });
       try {
-        await requireChain(node, signal);
-        const replies = await ask(node, calls, signal);
+        await node.requireChain(signal);
+        const replies = await node.ask(calls, signal);
         node.restUntilMs = 0;
-        if (node.faultLog.onRecovery()) log.info({ host: node.host }, "settlement node works again");
+        if (node.faults.onRecovery()) this.#log.info({ host: node.host }, "settlement node works again");
         return replies;
       } catch (error) {
         if (signal?.aborted === true || !isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
         // A call fails for a wrong chain only when there is no other node: one that is down may be the right one.
         if (last === undefined || !isForeign(error)) last = error;
-        node.restUntilMs = performance.now() + restMs;
+        node.restUntilMs = performance.now() + this.#restMs;
         if (isForeign(error)) continue;
-        node.sameChain = undefined;
-        if (node.faultLog.onFailure()) log.warn({ ...error.detail }, "settlement node failed");
+        node.recheckChain();
+        if (node.faults.onFailure()) this.#log.warn({ ...error.detail }, "settlement node failed");
       }
     }
     throw last;
   }
-
-  return {
-    host: first.host,
-    nodes: nodes.map((node, at) => {
-      const earlier = nodes.slice(0, at).filter(({ host }) => host === node.host).length;
-      return {
-        name: earlier === 0 ? node.host : `${node.host}#${earlier + 1}`,
-        async batch(calls, signal) {
-          for (const { method } of calls) metrics.count(rpcCallsTotal, { method });
-          await requireChain(node, signal);
-          return ask(node, calls, signal, true);
-        },
-      };
-    }),
-    async call(method, params, signal) {
-      metrics.count(rpcCallsTotal, { method });
-      return (await askAny([{ method, params }], signal))[0] ?? never();
-    },
-    async batch(calls, signal) {
-      for (const { method } of calls) metrics.count(rpcCallsTotal, { method });
-      const parts: Promise<readonly RpcReply[]>[] = [];
-      for (let at = 0; at < calls.length; at += maxBatch) parts.push(askAny(calls.slice(at, at + maxBatch), signal));
-      return (await Promise.all(parts)).flat();
-    },
-    async [Symbol.asyncDispose]() {
-      await Promise.all(nodes.map((node) => node.pool.destroy()));
-    },
-  };
 }
 
-function openNode(text: string, opts: EvmRpcOptions): Node {
-  const url = URL.parse(text);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw new AppError("CONFIG_INVALID", { message: `The RPC URL at ${hostOf(text)} is not http or https.` });
-  }
-  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-  return {
-    host: url.host,
-    pool: new Pool(url.origin, { connections: opts.maxConnections ?? 16, connect: { timeout: opts.timeoutMs } }),
-    path: `${url.pathname}${url.search}`,
-    headers: {
+/** One node: its connections, and what is known of it. */
+class HttpNode {
+  readonly host: string;
+  readonly faults = new FaultLogThrottle();
+  /** Monotonic milliseconds until which others are asked first. */
+  restUntilMs = 0;
+  readonly #pool: Pool;
+  readonly #path: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #timeoutMs: number;
+  readonly #maxResponseBytes: number;
+  readonly #expectedChainId: number | undefined;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  #takesBatches = true;
+  /** The comparison of its chain, while it runs and after it went well; undefined when it has to be made. */
+  #sameChain: Promise<void> | undefined;
+  /** Until when it is known to be of another chain, and of which. */
+  #foreign: { readonly chainId: string; readonly untilMs: number } | undefined;
+
+  constructor(text: string, opts: EvmRpcOptions, modules: { readonly log: Log; readonly metrics: Metrics }) {
+    const url = URL.parse(text);
+    if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+      throw new AppError("CONFIG_INVALID", { message: `The RPC URL at ${hostOf(text)} is not http or https.` });
+    }
+    const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    this.host = url.host;
+    this.#pool = new Pool(url.origin, {
+      connections: opts.maxConnections ?? 16,
+      connect: { timeout: opts.timeoutMs },
+    });
+    this.#path = `${url.pathname}${url.search}`;
+    this.#headers = {
       "content-type": "application/json",
       ...(credentials === ":" ? {} : { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` }),
-    },
-    restUntilMs: 0,
-    takesBatches: true,
-    sameChain: undefined,
-    foreign: undefined,
-    faultLog: new FaultLogThrottle(),
-  };
-}
+    };
+    this.#timeoutMs = opts.timeoutMs;
+    this.#maxResponseBytes = opts.maxResponseBytes ?? 8 * 1024 * 1024;
+    this.#expectedChainId = opts.expectedChainId;
+    this.#log = modules.log;
+    this.#metrics = modules.metrics;
+  }
 
-/** Sends one body and reads one JSON answer. */
-async function post(
-  node: Node,
-  body: string,
-  timeoutMs: number,
-  maxResponseBytes: number,
-  signal: AbortSignal | undefined,
-): Promise<unknown> {
-  const controller = new AbortController();
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    controller.abort();
-  }, timeoutMs);
-  const onAbort = (): void => controller.abort();
-  if (signal?.aborted === true) controller.abort();
-  else signal?.addEventListener("abort", onAbort, { once: true });
-  try {
-    const response = await node.pool.request({
-      path: node.path,
-      method: "POST",
-      headers: node.headers,
-      body,
-      signal: controller.signal,
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  /** Throws SETTLEMENT_UNAVAILABLE unless the node is of the expected chain. */
+  async requireChain(signal: AbortSignal | undefined): Promise<void> {
+    const expected = this.#expectedChainId;
+    if (expected === undefined) return;
+    if (this.#foreign !== undefined && this.#foreign.untilMs > performance.now())
+      throw foreign(this.host, this.#foreign.chainId);
+    // One comparison for all that wait, so none of them may end it for the others.
+    this.#sameChain ??= this.#compareChain(expected).catch((error: unknown) => {
+      this.#sameChain = undefined;
+      throw error;
     });
-    const text = await readText(response, maxResponseBytes);
-    // Some nodes give JSON-RPC errors the status 400; every other refusal is about the node, not about the call.
-    if (response.statusCode !== 200 && response.statusCode !== 400) {
-      throw unavailable(node.host, `status ${response.statusCode}`);
-    }
-    return JSON.parse(text) as unknown;
-  } catch (error) {
+    await this.#sameChain;
     signal?.throwIfAborted();
-    if (isAppError(error)) throw error;
-    // The error's own message may name the URL, so only its kind is kept.
-    throw unavailable(node.host, timedOut ? "time-out" : reasonOf(error));
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+  }
+
+  /** It could not be reached: another node may be behind its URL when it is back. */
+  recheckChain(): void {
+    this.#sameChain = undefined;
+  }
+
+  /**
+   * Several calls in one exchange, or one by one where the node refuses batches. `isAlone`: no other node is asked instead,
+   * so that a limit is a reply.
+   */
+  async ask(calls: readonly RpcCall[], signal?: AbortSignal, isAlone = false): Promise<readonly RpcReply[]> {
+    const read = isAlone ? readReply : readUnlimited;
+    const [only] = calls;
+    if (calls.length === 1 && only !== undefined) {
+      return [read(await this.#exchange(encodeCall(only, 0), signal), 0, this.host)];
+    }
+    const askEach = (): Promise<RpcReply[]> =>
+      Promise.all(calls.map(async (call) => (await this.ask([call], signal, isAlone))[0] ?? never()));
+    if (!this.#takesBatches) return askEach();
+    const answer = await this.#exchange(`[${calls.map(encodeCall).join(",")}]`, signal);
+    if (!Array.isArray(answer)) {
+      // A node that refuses batches answers with one error object.
+      read(answer, undefined, this.host);
+      if (!isAlone) {
+        this.#log.warn({ host: this.host }, "node refuses JSON-RPC batches: calls are sent one by one");
+        this.#takesBatches = false;
+      }
+      return askEach();
+    }
+    const byId = new Map<unknown, unknown>();
+    for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
+    return calls.map((_, id) => read(byId.get(id), id, this.host));
+  }
+
+  async #compareChain(expected: number): Promise<void> {
+    const { host } = this;
+    const [reply] = await this.ask([{ method: "eth_chainId", params: [] }]);
+    const found = reply?.ok === true ? decodeQuantity(reply.result) : undefined;
+    if (found === undefined) throw unavailable(host, "says no chain id");
+    if (found === BigInt(expected)) {
+      this.#foreign = undefined;
+      return;
+    }
+    const chainId = found.toString();
+    this.#foreign = { chainId, untilMs: performance.now() + FOREIGN_REST_MS };
+    this.#log.error({ host, expected, found: chainId }, "settlement node of another chain: not used");
+    throw foreign(host, chainId);
+  }
+
+  async #exchange(body: string, signal: AbortSignal | undefined): Promise<unknown> {
+    const started = performance.now();
+    let outcome = "wire";
+    try {
+      const answer = await this.#post(body, signal);
+      outcome = isRecord(answer) && "error" in answer ? "error" : "ok";
+      return answer;
+    } finally {
+      this.#metrics.observe(rpcSeconds, (performance.now() - started) / 1_000, { host: this.host, outcome });
+    }
+  }
+
+  /** Sends one body and reads one JSON answer. */
+  async #post(body: string, signal: AbortSignal | undefined): Promise<unknown> {
+    const controller = new AbortController();
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      controller.abort();
+    }, this.#timeoutMs);
+    const onAbort = (): void => controller.abort();
+    if (signal?.aborted === true) controller.abort();
+    else signal?.addEventListener("abort", onAbort, { once: true });
+    try {
+      const response = await this.#pool.request({
+        path: this.#path,
+        method: "POST",
+        headers: this.#headers,
+        body,
+        signal: controller.signal,
+      });
+      const text = await readText(response, this.#maxResponseBytes);
+      // Some nodes give JSON-RPC errors the status 400; every other refusal is about the node, not about the call.
+      if (response.statusCode !== 200 && response.statusCode !== 400) {
+        throw unavailable(this.host, `status ${response.statusCode}`);
+      }
+      return JSON.parse(text) as unknown;
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (isAppError(error)) throw error;
+      // The error's own message may name the URL, so only its kind is kept.
+      throw unavailable(this.host, timedOut ? "time-out" : reasonOf(error));
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    }
   }
 }
 
@@ -321,7 +350,7 @@ function unavailable(host: string, reason: string): AppError {
   return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason } });
 }
 
-function foreign({ host }: Node, foundChainId: string): AppError {
+function foreign(host: string, foundChainId: string): AppError {
   return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason: "another chain", foundChainId } });
 }
 

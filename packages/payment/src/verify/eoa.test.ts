@@ -4,6 +4,7 @@ import { AppError, bytesToHex0x } from "@turnpike/base";
 import { devRpc, setTokenBalance } from "@turnpike/localnet";
 import { virtualClock } from "@turnpike/testkit";
 import { delegateCode, deployGasBurner, sendMined } from "@turnpike/testkit/servers";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import {
   type Harness,
   type Key,
@@ -17,7 +18,6 @@ import {
   withSignature,
 } from "../../test/verifier-fixtures.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
-import type { EvmRpc } from "../evm/rpc.ts";
 import type { EvmVerifier } from "./verifier.ts";
 
 let harness: Harness;
@@ -61,11 +61,10 @@ test("free checks refuse another receiver, price or window before anything is as
     asked.push(...methods);
     return Promise.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
   };
-  const rpc: EvmRpc = {
-    ...harness.rpc,
+  const rpc = overrideRpc(harness.rpc, {
     call: (method) => silent(method),
     batch: (calls) => silent(...calls.map(({ method }) => method)),
-  };
+  });
   await using free = harness.open({}, clock, rpc);
   const cases = [
     [{ to: key.address }, "PAYMENT_RECEIVER_MISMATCH"],

@@ -3,8 +3,9 @@ import { after, before, test } from "node:test";
 import { type Address, isAppError, type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { devRpc } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import { type Harness, NETWORK, newKey, startHarness, startOwnHarness, verdict } from "../../test/verifier-fixtures.ts";
-import { createEvmRpc, type EvmRpc } from "../evm/rpc.ts";
+import { EvmRpcClient } from "../evm/rpc.ts";
 import { chainIdOf } from "./network-check.ts";
 import type { VerifierNetwork } from "./options.ts";
 import { EvmVerifier } from "./verifier.ts";
@@ -49,7 +50,7 @@ test("every difference from the configuration is refused by name", async () => {
 
 test("an RPC whose nodes are all of another chain is a mismatch", async () => {
   const opts = { urls: [harness.anvil.url], timeoutMs: 60_000, expectedChainId: 8453 };
-  await using rpc = createEvmRpc(opts, modules);
+  await using rpc = new EvmRpcClient(opts, modules);
   const networks = [{ ...NETWORK, network: "eip155:8453" as NetworkId }];
   await using verifier = new EvmVerifier(
     { networks, workers: 0 },
@@ -62,7 +63,7 @@ test("an RPC whose nodes are all of another chain is a mismatch", async () => {
 });
 
 test("a chain that does not answer is unavailable, in the check and in a verification", async () => {
-  await using rpc = createEvmRpc({ urls: ["http://127.0.0.1:1/key"], timeoutMs: 60_000 }, modules);
+  await using rpc = new EvmRpcClient({ urls: ["http://127.0.0.1:1/key"], timeoutMs: 60_000 }, modules);
   const opts = { networks: [NETWORK], workers: 0 };
   await using verifier = new EvmVerifier(opts, { rpc: new Map([[NETWORK.network, rpc]]), ...modules });
   await assert.rejects(verifier.checkNetworks(), { code: "SETTLEMENT_UNAVAILABLE" });
@@ -88,15 +89,14 @@ test("a wrong machine clock does not matter where blocks are made", async () => 
   for (const wrongBySeconds of [-3_600, 3_600]) {
     const clock = virtualClock(((await chain.blockTime()) + wrongBySeconds) * 1_000);
     let seenBlock = 0;
-    const rpc: EvmRpc = {
-      ...chain.rpc,
+    const rpc = overrideRpc(chain.rpc, {
       async call(method, params, signal) {
         const reply = await chain.rpc.call(method, params, signal);
         const block = reply.ok ? (reply.result as { number?: string } | null) : undefined;
         if (method === "eth_getBlockByNumber" && block?.number !== undefined) seenBlock = Number(block.number);
         return reply;
       },
-    };
+    });
     await using verifier = chain.open({ pollMs: 50 }, clock, rpc);
     for (let block = 0; block < 2; block++) {
       if (block > 0) {

@@ -4,6 +4,7 @@ import { type Address, hexToBytes, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
 import { sendMined } from "@turnpike/testkit/servers";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
+import { overrideRpc } from "../../test/override-rpc.ts";
 import {
   type Harness,
   type Key,
@@ -79,8 +80,7 @@ function wrap(payment: DecodedPayment, owner: Key, through = factory, inner = pa
 /** The harness's RPC, which notes each method, and `batch` for each exchange of several. Block polling is left out. */
 function countingRpc(methods: string[]): EvmRpc {
   const { rpc } = harness;
-  return {
-    ...rpc,
+  return overrideRpc(rpc, {
     call(method, params, signal) {
       if (method !== "eth_getBlockByNumber") methods.push(method);
       return rpc.call(method, params, signal);
@@ -89,7 +89,7 @@ function countingRpc(methods: string[]): EvmRpc {
       methods.push("batch", ...calls.map(({ method }) => method));
       return rpc.batch(calls, signal);
     },
-  };
+  });
 }
 
 test("a deployed wallet pays with its owner's signature, and nobody else's", async () => {
