@@ -2,7 +2,7 @@ import { type NetworkId, silentLog } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
 import { createPrometheusMetrics } from "@turnpike/gateway";
 import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
-import { createFacilitator, type Facilitator } from "@turnpike/payment";
+import { Facilitator } from "@turnpike/payment";
 import { migrateLedger } from "../../../apps/turnpike/src/wiring/ledger.ts";
 import { partModules } from "../../../apps/turnpike/src/wiring/modules.ts";
 import { openPayments } from "../../../apps/turnpike/src/wiring/payment.ts";
@@ -25,7 +25,7 @@ serveParent<SettleOperations>(
       const modules = partModules(input, createPrometheusMetrics({ processMetrics: false }));
       const payments = await openPayments(input, "facilitator", modules, owned);
       const network = LOCAL_NETWORK as NetworkId;
-      facilitator = createFacilitator(
+      facilitator = new Facilitator(
         {
           assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }],
           settleWaitMs: WAIT_MS,

@@ -10,17 +10,14 @@ export type {
   DiscoverySearchQuery,
   FacilitatorDiscovery,
 } from "./facilitator/discovery.ts";
-export {
-  createFacilitator,
-  type Facilitator,
-  type FacilitatorModules,
-  type FacilitatorOptions,
-  type FacilitatorResult,
-  type SettleResponse,
-  type SupportedResponse,
-  type VerifyResponse,
-} from "./facilitator/facilitator.ts";
+export { Facilitator, type FacilitatorModules, type FacilitatorOptions } from "./facilitator/facilitator.ts";
 export type { FacilitatorAsset } from "./facilitator/request.ts";
+export type {
+  FacilitatorResult,
+  SettleResponse,
+  SupportedResponse,
+  VerifyResponse,
+} from "./facilitator/results.ts";
 export {
   createFacilitatorServer,
   type FacilitatorServer,

@@ -9,7 +9,7 @@ import {
   silentLog,
   systemClock,
 } from "@turnpike/base";
-import { createFacilitator, type Facilitator, type FacilitatorOptions } from "../src/facilitator/facilitator.ts";
+import { Facilitator, type FacilitatorOptions } from "../src/facilitator/facilitator.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { Settler } from "../src/settler.ts";
 import type { DecodedPayment, PaymentRecord, PaymentRefusal } from "../src/types.ts";
@@ -118,7 +118,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
   const modules = { verifier, ledger: { ...ledger, find }, settler, clock, log: silentLog, metrics: noMetrics };
   const bench: FacilitatorBench = {
     settler,
-    facilitator: createFacilitator(opts, modules),
+    facilitator: new Facilitator(opts, modules),
     refusal: undefined,
     fault: undefined,
   };

@@ -2,7 +2,7 @@ import { AppError, type NetworkId } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
-import { createFacilitator, createFacilitatorServer, type FacilitatorDiscovery } from "@turnpike/payment";
+import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
@@ -65,7 +65,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes, trustedProxies } =
     config.facilitator;
   const receivers = payToAllowed.length > 0 ? payToAllowed : config.payment.networks.map(({ payTo }) => payTo);
-  const facilitator = createFacilitator(
+  const facilitator = new Facilitator(
     {
       assets: config.payment.networks.map(({ network, asset, name, version }) => ({
         network: network as NetworkId,

@@ -14,7 +14,7 @@ import {
 } from "../../test/facilitator-fixtures.ts";
 import { testLedger } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
-import type { SettleResponse } from "./facilitator.ts";
+import type { SettleResponse } from "./results.ts";
 import { createFacilitatorServer } from "./server.ts";
 
 const ledger = testLedger({ poolSize: 8 });

@@ -10,7 +10,7 @@ import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts"
 import { createEngine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { EvmVerifier } from "../verify/verifier.ts";
-import { createFacilitator, type Facilitator } from "./facilitator.ts";
+import { Facilitator } from "./facilitator.ts";
 import { createFacilitatorServer, type FacilitatorServer } from "./server.ts";
 
 let databases: TestServer;
@@ -43,7 +43,7 @@ before(async () => {
   const asset = { network: NETWORK, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 };
   const verifier = owned.use(new EvmVerifier({ networks: [asset], workers: 0 }, modules));
   const settler = owned.use(await createEngine(bed.options([key]), modules));
-  const facilitator = createFacilitator(
+  const facilitator = new Facilitator(
     {
       assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
       payToAllowed: [PAY_TO],
@@ -253,7 +253,7 @@ test("more requests at once than it takes are answered 503", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   const { promise: full, resolve: fill } = Promise.withResolvers<void>();
   let atWork = 0;
-  const busy: Facilitator = {
+  const busy: Pick<Facilitator, "verify" | "settle" | "supported" | "missing"> = {
     verify: async () => {
       if (++atWork === 2) fill();
       await held;

@@ -13,9 +13,10 @@ import {
 } from "@turnpike/base";
 import fastify, { type FastifyReply, type FastifyRequest } from "fastify";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
-import type { Facilitator, FacilitatorResult } from "./facilitator.ts";
+import type { Facilitator } from "./facilitator.ts";
+import type { FacilitatorResult } from "./results.ts";
 
-/** Options of {@link createFacilitatorServer}. */
+/** Where a facilitator listens, and bounds of what it accepts. */
 export interface FacilitatorServerOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
@@ -29,9 +30,9 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly maxConcurrent?: number;
 }
 
-/** What {@link createFacilitatorServer} works with. */
+/** Modules of a facilitator's server, which owns none of them. */
 export interface FacilitatorServerModules {
-  readonly facilitator: Facilitator;
+  readonly facilitator: Pick<Facilitator, "verify" | "settle" | "supported" | "missing">;
   readonly log: Log;
   /** What `GET /discovery/resources` and `GET /discovery/search` find; nothing by default. */
   readonly discovery?: FacilitatorDiscovery;

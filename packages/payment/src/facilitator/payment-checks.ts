@@ -1,0 +1,81 @@
+import { type Address, sameAddress } from "@turnpike/base";
+import { saleOf } from "../record.ts";
+import type { Settler } from "../settler.ts";
+import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
+import type { UnpaidLimit } from "../unpaid-limit.ts";
+import type { EvmVerifier } from "../verify/verifier.ts";
+import { rateLimited } from "./results.ts";
+
+/** Which payments are settled. */
+export interface PaymentCheckOptions {
+  /** Receivers that are served; any when undefined. */
+  readonly payToAllowed?: readonly Address[];
+  /** Least amount that is settled, in the asset's smallest unit, since each costs gas; 1,000 by default, never below 1. */
+  readonly minAmountUnits?: bigint;
+}
+
+/** Decides whether a payment is valid and would be settled here, at least cost first. */
+export class PaymentChecks {
+  readonly #payToAllowed: readonly Address[] | undefined;
+  readonly #minAmountUnits: bigint;
+  readonly #verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
+  readonly #settler: Settler;
+  readonly #payers: UnpaidLimit;
+
+  constructor(
+    { payToAllowed, minAmountUnits = 1_000n }: PaymentCheckOptions,
+    modules: {
+      readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
+      readonly settler: Settler;
+      readonly payers: UnpaidLimit;
+    },
+  ) {
+    this.#payToAllowed = payToAllowed;
+    this.#minAmountUnits = minAmountUnits > 1n ? minAmountUnits : 1n;
+    this.#verifier = modules.verifier;
+    this.#settler = modules.settler;
+    this.#payers = modules.payers;
+  }
+
+  /** Refuses what is not settled here for any client: every settlement costs this facilitator gas. */
+  unserved({ option }: DecodedPayment): PaymentRefusal | undefined {
+    if (this.#payToAllowed !== undefined && !this.#payToAllowed.some((one) => sameAddress(one, option.payTo))) {
+      return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "This receiver is not served here." };
+    }
+    if (BigInt(option.amount) >= this.#minAmountUnits) return undefined;
+    const message = `Amounts below ${this.#minAmountUnits} units are not settled here.`;
+    return { ok: false, code: "PAYMENT_OPTION_UNKNOWN", message };
+  }
+
+  /** Whether the signature is the payer's, where that needs no chain. */
+  signer(payment: DecodedPayment): ReturnType<EvmVerifier["checkSigner"]> {
+    return this.#verifier.checkSigner(payment);
+  }
+
+  /** `signer` is whose signature it is, where that is known; `isFirst` is false when the payment is checked again. */
+  async verify(
+    payment: DecodedPayment,
+    signal: AbortSignal,
+    isFirst = true,
+    signer?: "payer" | "unknown",
+  ): Promise<Verification> {
+    const refused = this.unserved(payment);
+    if (refused !== undefined) return refused;
+    const free = await this.#verifier.checkFree(payment, signer);
+    if (!free.ok) return free;
+    // Only the payer's own signature counts for it: with any other, a third party could have it refused.
+    const waitSeconds = free.signer === "payer" && isFirst ? this.#payers.waitSeconds(payerName(payment)) : 0;
+    return waitSeconds > 0 ? rateLimited(waitSeconds) : this.#verifier.checkChain(payment, free.signer, signal);
+  }
+
+  /** What a seller asks before its work: a payment that would not be settled for its cost is no good either. */
+  async verifySale(payment: DecodedPayment, signal: AbortSignal): Promise<Verification> {
+    const verified = await this.verify(payment, signal);
+    return verified.ok ? (this.#settler.refusal?.(saleOf(verified)) ?? verified) : verified;
+  }
+}
+
+/** The key of a payer's tokens in the limit of what does not pay. */
+export function payerName({ option, authorization }: DecodedPayment): string {
+  return `${option.network} ${authorization.from.toLowerCase()}`;
+}

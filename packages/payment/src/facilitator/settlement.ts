@@ -1,0 +1,246 @@
+import {
+  bytesEqual,
+  type Clock,
+  errorRow,
+  isAppError,
+  type Log,
+  type ServiceId,
+  type SettlementId,
+} from "@turnpike/base";
+import { pause } from "../engine/waiters.ts";
+import { FundedClaims } from "../funded-claims.ts";
+import type { Ledger } from "../ledger-types.ts";
+import { newRecord, type PaymentPurpose, paymentKey, saleOf, settledBy, standingOf } from "../record.ts";
+import type { Settler } from "../settler.ts";
+import type { DecodedPayment, PaymentRecord, PaymentRefusal, StoredAnswer, VerifiedPayment } from "../types.ts";
+import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limit.ts";
+import { type PaymentChecks, payerName } from "./payment-checks.ts";
+import type { FacilitatorRequest } from "./request.ts";
+import {
+  type FacilitatorResult,
+  failedWith,
+  isPending,
+  partiesOf,
+  rateLimited,
+  refusedWith,
+  type SettleResponse,
+  settleResultOf,
+} from "./results.ts";
+
+/** Modules of a {@link FacilitatorSettlement}, which owns none of them. */
+export interface FacilitatorSettlementModules {
+  readonly checks: PaymentChecks;
+  readonly ledger: Ledger;
+  readonly settler: Settler;
+  /** Tokens of payers whose settlements may fail or be under way. */
+  readonly payers: UnpaidLimit;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The result of a settle request, and which request claimed the payment. */
+export interface Settling {
+  readonly result: FacilitatorResult<SettleResponse>;
+  /** Of the payment in the ledger. */
+  readonly id?: SettlementId;
+  /** True when this request claimed it; else another one did, or none. */
+  readonly isOwn?: boolean;
+}
+
+const SERVICE = "facilitator" as ServiceId;
+/** The ledger keeps an answer with every settlement; here the receipt itself is the answer. */
+const ANSWER: StoredAnswer = { contentType: "application/json", body: new Uint8Array(Buffer.from("{}")) };
+const CLAIM_POLL_MS = 100;
+/** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
+const MAX_COPIES_OF_ONE = 16;
+
+/** Settles one payment for one set of requirements, once: verify, claim, settle, conclude, or join an earlier request. */
+export class FacilitatorSettlement {
+  readonly #maxCopies: number;
+  readonly #modules: FacilitatorSettlementModules;
+  readonly #fundedClaims = new FundedClaims();
+  readonly #copiesOf = new Map<SettlementId, number>();
+  #copies = 0;
+
+  /** `maxCopies`: most requests that wait for payments which other requests brought. */
+  constructor({ maxCopies }: { readonly maxCopies: number }, modules: FacilitatorSettlementModules) {
+    this.#maxCopies = maxCopies;
+    this.#modules = modules;
+  }
+
+  /**
+   * Settles a request, or joins an earlier one of the same payment. `unlessKnown` is the refusal of a payment that is not
+   * in the ledger yet; without it, such a payment is verified and begun.
+   */
+  async settle(request: FacilitatorRequest, limit: AbortSignal, unlessKnown?: PaymentRefusal): Promise<Settling> {
+    const { checks, ledger } = this.#modules;
+    const { payment } = request;
+    const refused = checks.unserved(payment);
+    if (refused !== undefined) return { result: refusedWith(payment, refused) };
+    // Before the ledger: what anyone can make up must not cost a query.
+    const signed = await checks.signer(payment);
+    if (!signed.ok) return { result: refusedWith(payment, signed) };
+    const known = await ledger.find(paymentKey(payment.option, payment));
+    if (known !== undefined && known.state !== "released") return this.#join(known, request, limit);
+    if (unlessKnown !== undefined) return { result: refusedWith(payment, unlessKnown) };
+    const verified = await checks.verify(payment, limit, true, signed.signer);
+    return verified.ok ? this.#begin(verified, request, limit) : this.#refuse(request, verified, limit);
+  }
+
+  /** The result of a payment that is in the ledger, after waiting for its end where there is a place to wait. */
+  async #join(
+    found: PaymentRecord,
+    { payment, requirementsDigest }: FacilitatorRequest,
+    signal: AbortSignal,
+  ): Promise<Settling> {
+    const isSame =
+      bytesEqual(found.payloadDigest, payment.payloadDigest) && bytesEqual(found.requestHash, requirementsDigest);
+    if (!isSame) return { result: failedWith(partiesOf(payment), "PAYMENT_CONFLICT") };
+    const result = settleResultOf(await this.#waitAsCopy(found, signal), payment);
+    if (result.kind === "answer" && result.body.success) this.#modules.payers.settled(found.id);
+    return { result, id: found.id };
+  }
+
+  /** Waits as one of the copies that may wait at once; where there are too many, the payment stands as it was found. */
+  async #waitAsCopy(found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> {
+    const { id } = found;
+    const others = this.#copiesOf.get(id) ?? 0;
+    if (this.#copies >= this.#maxCopies || others >= MAX_COPIES_OF_ONE) return found;
+    this.#copies++;
+    this.#copiesOf.set(id, others + 1);
+    try {
+      return await this.#waitForEnd(found, signal);
+    } finally {
+      this.#copies--;
+      const left = (this.#copiesOf.get(id) ?? 1) - 1;
+      if (left > 0) this.#copiesOf.set(id, left);
+      else this.#copiesOf.delete(id);
+    }
+  }
+
+  async #waitForEnd(found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> {
+    const { ledger, settler } = this.#modules;
+    let record = found;
+    while (record.state === "claimed" && !signal.aborted) {
+      await pause(CLAIM_POLL_MS, signal);
+      record = await standingOf(ledger, record);
+    }
+    if (record.state === "signed" || record.state === "submitted") {
+      await settler.wait(record, signal);
+      record = await standingOf(ledger, record);
+    }
+    return record;
+  }
+
+  /** Claims and settles a verified payment, unless no settler, its cost or its payer's limit is in the way. */
+  async #begin(verified: VerifiedPayment, request: FacilitatorRequest, signal: AbortSignal): Promise<Settling> {
+    const { settler, payers } = this.#modules;
+    const { payment } = request;
+    if (settler.missing(payment.option.network).length > 0) {
+      return { result: { kind: "error", code: "SETTLEMENT_UNAVAILABLE" } };
+    }
+    const unprofitable = settler.refusal?.(saleOf(verified));
+    if (unprofitable !== undefined) return this.#refuse(request, unprofitable, signal);
+    const attempt = payers.begin(payerName(payment));
+    if (!attempt.ok) return this.#refuse(request, rateLimited(attempt.waitSeconds), signal);
+    try {
+      const settling = await this.#claim(verified, request, signal);
+      if (settling.isOwn === true) endSettling(payers, attempt, settling);
+      return settling;
+    } finally {
+      // What was not claimed counts for the client alone: accounts without funds cost nothing to make.
+      attempt.excused();
+    }
+  }
+
+  async #claim(verified: VerifiedPayment, request: FacilitatorRequest, signal: AbortSignal): Promise<Settling> {
+    const { checks, ledger, clock } = this.#modules;
+    const { payment } = request;
+    const record = newRecord(verified, purposeOf(request), clock.nowMs());
+    const funded = await this.#fundedClaims.claim(verified, {
+      claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
+      verify: () => checks.verify(payment, signal, false),
+      pollMs: CLAIM_POLL_MS,
+      limit: () => signal,
+    });
+    if (!funded.ok) return this.#refuse(request, funded, signal);
+    const { claim } = funded;
+    if (claim.kind === "insufficient") {
+      return this.#refuse(request, { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" }, signal);
+    }
+    if (claim.kind === "blocked") return { result: failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED") };
+    if (claim.kind !== "claimed") return this.#join(claim.record, request, signal);
+    const result = await this.#settleClaim({ ...record, id: claim.id }, payment, signal);
+    return { result, id: claim.id, isOwn: true };
+  }
+
+  async #settleClaim(
+    claimed: PaymentRecord,
+    payment: DecodedPayment,
+    signal: AbortSignal,
+  ): Promise<FacilitatorResult<SettleResponse>> {
+    const { ledger, settler, log } = this.#modules;
+    const { id } = claimed;
+    try {
+      const evidence = await settler.settle(claimed, ANSWER, signal);
+      if (evidence !== undefined) return settleResultOf(settledBy(claimed, evidence), payment);
+    } catch (error) {
+      const code = isAppError(error) ? error.code : "SETTLEMENT_UNAVAILABLE";
+      log.warn({ settlementId: id, code }, "a settlement was not committed");
+      const released = await ledger.release(id, code);
+      if (!released) return settleResultOf(await standingOf(ledger, claimed), payment);
+      return errorRow(code).http === 402
+        ? failedWith(partiesOf(payment), code)
+        : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
+    }
+    return this.#conclude(claimed, payment);
+  }
+
+  /** The wait for the settlement is over and has shown no end: the ledger says how the claim stands. */
+  async #conclude(claimed: PaymentRecord, payment: DecodedPayment): Promise<FacilitatorResult<SettleResponse>> {
+    const { ledger } = this.#modules;
+    const { id } = claimed;
+    const now = await standingOf(ledger, claimed).catch(async (error: unknown) => {
+      // Where nothing was committed the claim must not stay; what was committed is not released by this. A release that
+      // fails is made up for by the ledger.
+      await ledger.release(id, "SETTLEMENT_UNAVAILABLE").catch(() => undefined);
+      throw error;
+    });
+    // Not committed when its time was up. A commit that still comes is refused, or was first: then nothing is released.
+    if (now.id !== id || now.state !== "claimed") return settleResultOf(now, payment);
+    return (await ledger.release(id, "SETTLEMENT_UNAVAILABLE"))
+      ? { kind: "error", code: "SETTLEMENT_UNAVAILABLE" }
+      : settleResultOf(await standingOf(ledger, claimed), payment);
+  }
+
+  /**
+   * Refuses a payment that was not in the ledger when it was looked for. The same payload may have been claimed and
+   * settled meanwhile by another request, which is what the chain refuses: answered as failed, its payer would pay twice.
+   */
+  async #refuse(request: FacilitatorRequest, refusal: PaymentRefusal, signal: AbortSignal): Promise<Settling> {
+    const { payment } = request;
+    const now = await this.#modules.ledger.find(paymentKey(payment.option, payment));
+    return now === undefined || now.state === "released"
+      ? { result: refusedWith(payment, refusal) }
+      : this.#join(now, request, signal);
+  }
+}
+
+/** Ends an attempt by what came of a settle request. */
+export function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result, id, isOwn = false }: Settling): void {
+  if (result.kind === "error") {
+    endRefused(attempt, result.code);
+    return;
+  }
+  const { success } = result.body;
+  const wasPending = success && id !== undefined && limit.settled(id);
+  if (success && (isOwn || wasPending)) attempt.paid();
+  // A seller asks for a payment again until it is settled: that costs no token, and earns none.
+  else if (!isOwn && (success || isPending(result))) attempt.excused();
+  else if (isPending(result)) attempt.unpaid(id);
+  else attempt.unpaid();
+}
+
+function purposeOf(request: FacilitatorRequest): PaymentPurpose {
+  return { serviceId: SERVICE, requestHash: request.requirementsDigest, identifier: undefined };
+}
