@@ -6,7 +6,7 @@ import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../t
 import { BatchScheduler } from "./batch-scheduler.ts";
 import { createSettlementChain, type Head, type MinedCost, type SettlementChain } from "./chain.ts";
 import { firstFees } from "./fees.ts";
-import { createForeignWatch } from "./foreign.ts";
+import { ForeignPaymentWatch } from "./foreign-payments.ts";
 import { GasCosts } from "./gas-costs.ts";
 import { type NetworkPolicy, networkPolicy } from "./gas-policy.ts";
 import { HeadTracker } from "./head-tracker.ts";
@@ -23,7 +23,7 @@ import {
 import type { OpenBatch } from "./open-batch.ts";
 import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
 import { PollPacer } from "./pacer.ts";
-import { createProfitGuard, type ProfitGuard } from "./profit-guard.ts";
+import { ProfitGuard } from "./profit-guard.ts";
 import type { QueueItem } from "./queue.ts";
 import { Reconciler } from "./reconciler.ts";
 import { RelayerAccount } from "./relayer-account.ts";
@@ -107,7 +107,7 @@ export class NetworkEngine implements AsyncDisposable {
     const onNewBlock = (): void => track(this.#keyring.readBalances());
     this.#head = new HeadTracker({ chain, clock, onNewBlock });
     this.#costs = new GasCosts(gas, nowMs);
-    this.#guard = createProfitGuard(
+    this.#guard = new ProfitGuard(
       { net, fees, maxBatch },
       { costs: this.#costs, head: () => this.#head.seen, clock, log, metrics },
     );
@@ -171,7 +171,7 @@ export class NetworkEngine implements AsyncDisposable {
     this.#scheduler.schedule();
     this.#track(this.#watchForever());
     this.#track(this.#reconcileForever());
-    const foreign = createForeignWatch(this.#net, { nodes: this.#rpc.nodes, ledger, clock, log, metrics });
+    const foreign = new ForeignPaymentWatch(this.#net, { nodes: this.#rpc.nodes, ledger, clock, log, metrics });
     this.#track(foreign.run(this.#reconcileMs, signal));
   }
 

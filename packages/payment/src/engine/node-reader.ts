@@ -18,43 +18,44 @@ export interface LogFilter {
   readonly to: bigint;
 }
 
-/** Reads from one node. Each method throws when it did not answer. */
-export interface NodeReader {
-  head(signal: AbortSignal): Promise<Head>;
-  /**
-   * Logs, with the newest block by the same answer: a node that is behind answers with the logs that it has, and does not
-   * say so. `logs` is undefined when it refused them: they, or their blocks, may be too many.
-   */
-  logs(filter: LogFilter, signal: AbortSignal): Promise<{ readonly head: Head; readonly logs?: readonly PlacedLog[] }>;
-}
-
 const LATEST: RpcCall = { method: "eth_getBlockByNumber", params: ["latest", false] };
 
 const TIMEOUT_MS = 10_000;
 
-/** Creates the reader of one node. */
-export function createNodeReader(node: EvmNode): NodeReader {
-  const headOf = (result: unknown): Head => {
-    const head = readHead(result, node.name);
-    return head.number <= Number.MAX_SAFE_INTEGER ? head : unreadable(node, "eth_getBlockByNumber");
-  };
+/** Reads from one node. Each method throws when it did not answer. */
+export class NodeReader {
+  readonly #node: EvmNode;
 
-  return {
-    async head(signal) {
-      const [newest] = await node.batch([LATEST], bounded(signal));
-      return newest?.ok === true ? headOf(newest.result) : unreadable(node, "eth_getBlockByNumber");
-    },
+  constructor(node: EvmNode) {
+    this.#node = node;
+  }
 
-    async logs({ address, topics, from, to }, signal) {
-      const filter = { address, topics, fromBlock: quantity(from), toBlock: quantity(to) };
-      // First, so that the logs are never older than the head.
-      const calls = [LATEST, { method: "eth_getLogs", params: [filter] }];
-      const [newest, found] = await node.batch(calls, bounded(signal));
-      if (newest?.ok !== true) return unreadable(node, "eth_getBlockByNumber");
-      const head = headOf(newest.result);
-      return found?.ok === true ? { head, logs: placedLogs(node, found.result) } : { head };
-    },
-  };
+  async head(signal: AbortSignal): Promise<Head> {
+    const [newest] = await this.#node.batch([LATEST], bounded(signal));
+    return newest?.ok === true ? this.#headOf(newest.result) : unreadable(this.#node, "eth_getBlockByNumber");
+  }
+
+  /**
+   * Logs, with the newest block by the same answer: a node that is behind answers with the logs that it has, and does not
+   * say so. `logs` is undefined when it refused them: they, or their blocks, may be too many.
+   */
+  async logs(
+    { address, topics, from, to }: LogFilter,
+    signal: AbortSignal,
+  ): Promise<{ readonly head: Head; readonly logs?: readonly PlacedLog[] }> {
+    const filter = { address, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+    // First, so that the logs are never older than the head.
+    const calls = [LATEST, { method: "eth_getLogs", params: [filter] }];
+    const [newest, found] = await this.#node.batch(calls, bounded(signal));
+    if (newest?.ok !== true) return unreadable(this.#node, "eth_getBlockByNumber");
+    const head = this.#headOf(newest.result);
+    return found?.ok === true ? { head, logs: placedLogs(this.#node, found.result) } : { head };
+  }
+
+  #headOf(result: unknown): Head {
+    const head = readHead(result, this.#node.name);
+    return head.number <= Number.MAX_SAFE_INTEGER ? head : unreadable(this.#node, "eth_getBlockByNumber");
+  }
 }
 
 function bounded(signal: AbortSignal): AbortSignal {

@@ -8,7 +8,7 @@ import { GasCosts } from "./gas-costs.ts";
 import { unprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { PRICE_DECIMALS, type ProfitRule } from "./profit.ts";
-import { createProfitGuard } from "./profit-guard.ts";
+import { ProfitGuard } from "./profit-guard.ts";
 import type { QueueItem } from "./queue.ts";
 
 const NETWORK = "eip155:8453" as NetworkId;
@@ -43,7 +43,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
     atMs: 0,
   });
   const fees = { maxFeePerGasWei: 5n * GWEI, priorityFeeWei: 0n, bumpPercent: 20 };
-  const guard = createProfitGuard(
+  const guard = new ProfitGuard(
     {
       net: {
         network: NETWORK,

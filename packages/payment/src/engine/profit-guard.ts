@@ -1,9 +1,10 @@
 import { type Clock, FaultLogThrottle, type Log, type Metrics } from "@turnpike/base";
 import type { Sale } from "../settler.ts";
 import type { PaymentRefusal } from "../types.ts";
-import type { Head, SettlementCost } from "./chain.ts";
+import type { SettlementCost } from "./chain.ts";
 import type { FeePolicy } from "./fees.ts";
 import type { GasCosts } from "./gas-costs.ts";
+import type { SeenHead } from "./head-tracker.ts";
 import { costUsdGauge, gasPerPaymentGauge, unprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { approximateUsd, isOverShare, type ProfitRule, usdOfUnits, usdOfWei } from "./profit.ts";
@@ -20,148 +21,162 @@ export interface ProfitGuardOptions {
 export interface ProfitGuardModules {
   readonly costs: GasCosts;
   /** The newest block, and when it was read (monotonic milliseconds). */
-  readonly head: () => { readonly head: Head; readonly atMs: number } | undefined;
+  readonly head: () => SeenHead | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-}
-
-/** Applies the operator's rule for sales that their settlement costs more than. */
-export interface ProfitGuard {
-  /** Why a sale is not begun; undefined when it is. Nothing of it is written yet. */
-  refusal(sale: Sale): PaymentRefusal | undefined;
-  /** How long the next transaction's payments are held for others to share it, while it is not full; 0: they go now. */
-  holdMs(items: readonly QueueItem[]): number;
-  /** Longest time for which the rule holds a payment now. */
-  longestHoldMs(): number;
-  /** A transaction of these is about to be signed, for whatever it costs: they are served already. */
-  settling(items: readonly QueueItem[]): void;
-  /** Sets the gauges. */
-  measure(): void;
 }
 
 /** Base fees fall by an eighth a block at most: sooner there is little to hope for. */
 const RETRY_AFTER_SECONDS = 30;
 const COST_KINDS = ["shared", "alone", "erc1271", "erc6492"] as const;
 
-/** Creates the guard of one network; without a rule, and without a coin price, it lets everything pass. */
-export function createProfitGuard(opts: ProfitGuardOptions, modules: ProfitGuardModules): ProfitGuard {
-  const { net, fees, maxBatch } = opts;
-  const { costs, clock, log, metrics } = modules;
-  const { network } = net;
-  const maxHoldMs = net.holdMs ?? 0;
-  const reserveMs = net.holdReserveMs ?? 10_000;
-  const faultLog = new FaultLogThrottle(clock);
-  const held = new WeakSet<QueueItem>();
+/**
+ * Applies the operator's rule of one network for sales that their settlement costs more than. Without a rule, and without
+ * a coin price, it lets everything pass.
+ */
+export class ProfitGuard {
+  readonly #net: EngineNetwork;
+  readonly #fees: FeePolicy;
+  readonly #maxBatch: number;
+  readonly #modules: ProfitGuardModules;
+  readonly #maxHoldMs: number;
+  readonly #reserveMs: number;
+  readonly #faultLog: FaultLogThrottle;
+  readonly #held = new WeakSet<QueueItem>();
 
-  /** What a transaction of this gas costs with the next block; undefined while it cannot be said. */
-  const costOf = ({ gas, dataFeeWei }: SettlementCost, rule: ProfitRule): bigint | undefined => {
-    const seen = modules.head();
-    if (seen === undefined || rule.coinPriceUsd === undefined) return undefined;
-    const asked = seen.head.baseFee + fees.priorityFeeWei;
-    const price = asked < fees.maxFeePerGasWei ? asked : fees.maxFeePerGasWei;
-    return usdOfWei(gas * price + dataFeeWei, rule.coinPriceUsd);
-  };
+  constructor({ net, fees, maxBatch }: ProfitGuardOptions, modules: ProfitGuardModules) {
+    this.#net = net;
+    this.#fees = fees;
+    this.#maxBatch = maxBatch;
+    this.#modules = modules;
+    this.#maxHoldMs = net.holdMs ?? 0;
+    this.#reserveMs = net.holdReserveMs ?? 10_000;
+    this.#faultLog = new FaultLogThrottle(modules.clock);
+  }
 
-  /** What these sales bring together; undefined when the price of one's token is not known. */
-  const salesOf = (sales: readonly Pick<Sale, "asset" | "value">[], rule: ProfitRule): bigint | undefined => {
-    let sum = 0n;
-    for (const { asset, value } of sales) {
-      const price = rule.assets.get(asset.toLowerCase());
-      if (price === undefined) return undefined;
-      sum += usdOfUnits(value, price);
+  /** Why a sale is not begun; undefined when it is. Nothing of it is written yet. */
+  refusal(sale: Sale): PaymentRefusal | undefined {
+    const { log } = this.#modules;
+    const rule = this.#net.profit?.();
+    if (rule === undefined || rule.whenUnprofitable === "settle") return undefined;
+    if (!this.#isRefused(sale, rule)) {
+      this.#faultLog.onRecovery();
+      return undefined;
     }
-    return sum;
-  };
+    this.#count("refused");
+    if (this.#faultLog.onFailure())
+      log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
+    return { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: RETRY_AFTER_SECONDS };
+  }
 
-  /** Whether a transaction of this gas costs more than its share of these sales. False while that cannot be said. */
-  const isLoss = (
-    cost: SettlementCost,
-    sales: readonly Pick<Sale, "asset" | "value">[],
-    rule: ProfitRule,
-    shares = 1,
-  ): boolean => {
-    const spent = costOf(cost, rule);
-    const brought = salesOf(sales, rule);
+  /** How long the next transaction's payments are held for others to share it, while it is not full; 0: they go now. */
+  holdMs(items: readonly QueueItem[]): number {
+    const { costs } = this.#modules;
+    const rule = this.#net.profit?.();
+    if (rule?.whenUnprofitable !== "wait" || items.length === 0) return 0;
+    if (items.some(({ alone }) => alone) || !this.#isLoss(this.#costOfItems(items), items.map(saleOf), rule)) return 0;
+    // One that pays for a transaction by itself waits for no other.
+    if (items.some((item) => !this.#isLoss(costs.alone("eoa", ""), [saleOf(item)], rule))) return 0;
+    const leftMs = Math.max(0, Math.min(...items.map((item) => this.#leftMsOf(item))));
+    for (const item of leftMs > 0 ? items : []) {
+      if (!this.#held.has(item)) this.#count("held");
+      this.#held.add(item);
+    }
+    return leftMs;
+  }
+
+  /** Longest time for which the rule holds a payment now. */
+  longestHoldMs(): number {
+    return this.#net.profit?.()?.whenUnprofitable === "wait" ? this.#maxHoldMs : 0;
+  }
+
+  /** A transaction of these is about to be signed, for whatever it costs: they are served already. */
+  settling(items: readonly QueueItem[]): void {
+    const rule = this.#net.profit?.();
+    if (rule === undefined || items.length === 0) return;
+    if (this.#isLoss(this.#costOfItems(items), items.map(saleOf), rule)) this.#count("settled", items.length);
+  }
+
+  /** Sets the gauges of gas and cost by kind of settlement. */
+  measure(): void {
+    const { costs, metrics } = this.#modules;
+    const { network } = this.#net;
+    const rule = this.#net.profit?.();
+    for (const kind of COST_KINDS) {
+      const cost = costs.each(kind);
+      metrics.set(gasPerPaymentGauge, Number(cost.gas), { network, kind });
+      const usd = rule === undefined ? undefined : this.#usdOf(cost, rule);
+      if (usd !== undefined) metrics.set(costUsdGauge, approximateUsd(usd), { network, kind });
+      else metrics.remove?.(costUsdGauge, { network, kind });
+    }
+  }
+
+  #count(action: "refused" | "held" | "settled", payments = 1): void {
+    this.#modules.metrics.count(unprofitableTotal, { network: this.#net.network, action }, payments);
+  }
+
+  /** What a sale is measured by: its share of a full transaction if it can wait for one, else one by itself. */
+  #isRefused(sale: Sale, rule: ProfitRule): boolean {
+    const { costs } = this.#modules;
+    const canWait =
+      rule.whenUnprofitable === "wait" && sale.kind === "eoa" && sale.spareMs >= this.#maxHoldMs + this.#reserveMs;
+    return canWait
+      ? this.#isLoss(costs.shared(this.#maxBatch), [sale], rule, this.#maxBatch)
+      : this.#isLoss(costs.alone(sale.kind, sale.from.toLowerCase()), [sale], rule);
+  }
+
+  /** Whether a transaction of this gas costs more than its share of these sales. False while that is not known. */
+  #isLoss(cost: SettlementCost, sales: readonly Sold[], rule: ProfitRule, shares = 1): boolean {
+    const spent = this.#usdOf(cost, rule);
+    const brought = revenueOf(sales, rule);
     if (spent === undefined || brought === undefined) return false;
     return isOverShare(spent, brought * BigInt(shares), rule.maxCostPercent);
-  };
+  }
 
-  const saleOf = ({ payment: { key, value } }: QueueItem): Pick<Sale, "asset" | "value"> => ({
-    asset: key.asset,
-    value,
-  });
+  /** What a transaction of this gas costs with the next block; undefined while it is not known. */
+  #usdOf({ gas, dataFeeWei }: SettlementCost, rule: ProfitRule): bigint | undefined {
+    const seen = this.#modules.head();
+    if (seen === undefined || rule.coinPriceUsd === undefined) return undefined;
+    const { maxFeePerGasWei, priorityFeeWei } = this.#fees;
+    const asked = seen.head.baseFee + priorityFeeWei;
+    const price = asked < maxFeePerGasWei ? asked : maxFeePerGasWei;
+    return usdOfWei(gas * price + dataFeeWei, rule.coinPriceUsd);
+  }
 
-  const costOfItems = (items: readonly QueueItem[]): SettlementCost => {
+  #costOfItems(items: readonly QueueItem[]): SettlementCost {
+    const { costs } = this.#modules;
     const [only, ...others] = items;
     if (only === undefined) return { gas: 0n, dataFeeWei: 0n };
     return others.length > 0 ? costs.shared(items.length) : costs.alone(only.payment.kind, only.payment.key.from);
-  };
+  }
 
-  /** Time of a block that is made now. A chain that makes none while idle is behind; the later time holds no longer. */
-  const chainNowMs = ({ head, atMs }: { readonly head: Head; readonly atMs: number }): number =>
-    Math.max(clock.nowMs(), head.timeSeconds * 1_000 + (clock.monotonicMs() - atMs));
-
-  const leftOf = ({ payment, queuedAtMs }: QueueItem): number => {
-    const seen = modules.head();
+  /** Time for which a payment may still be held. */
+  #leftMsOf({ payment, queuedAtMs }: QueueItem): number {
+    const { clock } = this.#modules;
+    const seen = this.#modules.head();
     if (seen === undefined) return 0;
-    const windowMs = Number(payment.validBefore) * 1_000 - chainNowMs(seen) - reserveMs;
-    return Math.min(queuedAtMs + maxHoldMs - clock.monotonicMs(), windowMs);
-  };
+    // Time of a block that is made now. A chain that makes none while idle is behind; the later time holds no longer.
+    const chainNowMs = Math.max(clock.nowMs(), seen.head.timeSeconds * 1_000 + (clock.monotonicMs() - seen.atMs));
+    const windowMs = Number(payment.validBefore) * 1_000 - chainNowMs - this.#reserveMs;
+    return Math.min(queuedAtMs + this.#maxHoldMs - clock.monotonicMs(), windowMs);
+  }
+}
 
-  /** What a sale is measured by: its share of a full transaction if it can wait for one, else one by itself. */
-  const isRefused = (sale: Sale, rule: ProfitRule): boolean => {
-    const canWait = rule.whenUnprofitable === "wait" && sale.kind === "eoa" && sale.spareMs >= maxHoldMs + reserveMs;
-    return canWait
-      ? isLoss(costs.shared(maxBatch), [sale], rule, maxBatch)
-      : isLoss(costs.alone(sale.kind, sale.from.toLowerCase()), [sale], rule);
-  };
+/** What a sale brings. */
+type Sold = Pick<Sale, "asset" | "value">;
 
-  return {
-    refusal(sale) {
-      const rule = net.profit?.();
-      if (rule === undefined || rule.whenUnprofitable === "settle") return undefined;
-      if (!isRefused(sale, rule)) {
-        faultLog.onRecovery();
-        return undefined;
-      }
-      metrics.count(unprofitableTotal, { network, action: "refused" });
-      if (faultLog.onFailure())
-        log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
-      return { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: RETRY_AFTER_SECONDS };
-    },
+function saleOf({ payment: { key, value } }: QueueItem): Sold {
+  return { asset: key.asset, value };
+}
 
-    holdMs(items) {
-      const rule = net.profit?.();
-      if (rule?.whenUnprofitable !== "wait" || items.length === 0) return 0;
-      if (items.some(({ alone }) => alone) || !isLoss(costOfItems(items), items.map(saleOf), rule)) return 0;
-      // One that pays for a transaction by itself waits for no other.
-      if (items.some((item) => !isLoss(costs.alone("eoa", ""), [saleOf(item)], rule))) return 0;
-      const leftMs = Math.max(0, Math.min(...items.map(leftOf)));
-      for (const item of leftMs > 0 ? items : []) {
-        if (!held.has(item)) metrics.count(unprofitableTotal, { network, action: "held" });
-        held.add(item);
-      }
-      return leftMs;
-    },
-
-    longestHoldMs: () => (net.profit?.()?.whenUnprofitable === "wait" ? maxHoldMs : 0),
-
-    settling(items) {
-      const rule = net.profit?.();
-      if (rule === undefined || items.length === 0 || !isLoss(costOfItems(items), items.map(saleOf), rule)) return;
-      metrics.count(unprofitableTotal, { network, action: "settled" }, items.length);
-    },
-
-    measure() {
-      const rule = net.profit?.();
-      for (const kind of COST_KINDS) {
-        const cost = costs.each(kind);
-        metrics.set(gasPerPaymentGauge, Number(cost.gas), { network, kind });
-        const usd = rule === undefined ? undefined : costOf(cost, rule);
-        if (usd !== undefined) metrics.set(costUsdGauge, approximateUsd(usd), { network, kind });
-        else metrics.remove?.(costUsdGauge, { network, kind });
-      }
-    },
-  };
+/** What these sales bring together; undefined when the price of one's token is not known. */
+function revenueOf(sales: readonly Sold[], rule: ProfitRule): bigint | undefined {
+  let sum = 0n;
+  for (const { asset, value } of sales) {
+    const price = rule.assets.get(asset.toLowerCase());
+    if (price === undefined) return undefined;
+    sum += usdOfUnits(value, price);
+  }
+  return sum;
 }

@@ -6,7 +6,7 @@ import {
   type MinedTransaction,
   type SettlementChain,
 } from "../engine/chain.ts";
-import { createForeignWatch } from "../engine/foreign.ts";
+import { ForeignPaymentWatch } from "../engine/foreign-payments.ts";
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { PollPacer } from "../engine/pacer.ts";
 import { Reconciler } from "../engine/reconciler.ts";
@@ -103,7 +103,13 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     }
     this.#track(this.#watchForever());
     this.#track(this.#reconcileForever());
-    const foreign = createForeignWatch(this.#net, { nodes: this.#rpc.nodes, ledger, clock, log: this.#log, metrics });
+    const foreign = new ForeignPaymentWatch(this.#net, {
+      nodes: this.#rpc.nodes,
+      ledger,
+      clock,
+      log: this.#log,
+      metrics,
+    });
     this.#track(foreign.run(this.#reconcileMs, this.#stopping.signal));
   }
 

@@ -11,7 +11,7 @@ import type { EvmNode, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
-import { createForeignWatch, type ForeignWatchModules } from "./foreign.ts";
+import { type ForeignPaymentModules, ForeignPaymentWatch } from "./foreign-payments.ts";
 
 const server = testServer();
 const RECEIVERS = [{ asset: USDC_ADDRESS, payTo: PAY_TO }];
@@ -173,8 +173,8 @@ async function benchOf(
     [],
   ];
   const log: Log = { ...silentLog, error: (_fields, message) => void errors.push(message) };
-  const modules: ForeignWatchModules = { nodes, ledger, clock, log, metrics };
-  const watch = createForeignWatch({ ...RULES, ...more.rules }, modules);
+  const modules: ForeignPaymentModules = { nodes, ledger, clock, log, metrics };
+  const watch = new ForeignPaymentWatch({ ...RULES, ...more.rules }, modules);
   const bench: Bench = {
     clock,
     metrics,
@@ -202,7 +202,7 @@ test("attack: two sellers with one receiver and two databases, which cannot see 
   const metrics = counting();
   const modules = { nodes: bed.rpc.nodes, clock: virtualClock(), log: silentLog, metrics };
   const rules = { ...RULES, foreignScanMs: 0 };
-  let watch = createForeignWatch(rules, { ...modules, ledger: here });
+  let watch = new ForeignPaymentWatch(rules, { ...modules, ledger: here });
   const scan = async (): Promise<number> => {
     await devRpc(bed.anvil.url, "anvil_mine", ["0x4"]);
     // The first one sees what is final, the second one scans it.
@@ -232,7 +232,7 @@ test("attack: two sellers with one receiver and two databases, which cannot see 
   // What the other one sells while nothing watches is found after a restart, and nothing is found twice.
   await other.settle(await claim(there, await bed.payer(PRICE)), ANSWER, timeLimit());
   await using again = await bed.openLedger();
-  watch = createForeignWatch(rules, { ...modules, ledger: again });
+  watch = new ForeignPaymentWatch(rules, { ...modules, ledger: again });
   assert.equal(await scan(), 2, "of the time without a watch");
   assert.equal(await scan(), 2, "once");
   assert.equal(metrics.of("_scans_total failed"), 0);
