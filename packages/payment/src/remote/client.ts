@@ -3,71 +3,80 @@ import { type Dispatcher, Pool } from "undici";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteNetwork } from "./options.ts";
 
-/** What a facilitator said. Nothing in it is believed: `transaction` is only a place to look at first. */
+/** What a facilitator answered. Nothing in it is trusted: `transaction` is only a place to look at first. */
 export type FacilitatorAnswer =
   | { readonly kind: "yes" | "pending" | "no"; readonly transaction: `0x${string}` | undefined }
   /** Not an x402 settle response, too large, too late, or no answer. */
   | { readonly kind: "absurd" | "none"; readonly transaction: undefined };
 
-/** Asks a facilitator over HTTP. */
-export interface FacilitatorClient extends AsyncDisposable {
-  /** Never throws, and never takes longer than its time-out. */
-  settle(payment: PaymentRecord, signal: AbortSignal): Promise<FacilitatorAnswer>;
-  /** True when `GET /supported` is answered with JSON. Never throws, and never takes longer than its time-out. */
-  alive(signal: AbortSignal): Promise<boolean>;
+const HASH = /^0x[0-9a-fA-F]{64}$/;
+const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
+
+/** Where a facilitator is, and bounds of one request to it. */
+export interface FacilitatorClientOptions {
+  readonly url: string;
+  readonly timeoutMs: number;
+  readonly maxAnswerBytes: number;
+  readonly maxConnections: number;
 }
 
-const HASH = /^0x[0-9a-fA-F]{64}$/;
+/** Asks a facilitator over HTTP. */
+export class FacilitatorClient implements AsyncDisposable {
+  readonly #opts: FacilitatorClientOptions;
+  readonly #networks: ReadonlyMap<string, RemoteNetwork>;
+  readonly #pool: Pool;
+  readonly #settlePath: string;
+  readonly #supportedPath: string;
 
-/** @throws AppError CONFIG_INVALID when the URL is not http or https. */
-export function createFacilitatorClient(
-  opts: {
-    readonly url: string;
-    readonly timeoutMs: number;
-    readonly maxAnswerBytes: number;
-    readonly maxConnections: number;
-  },
-  networks: ReadonlyMap<string, RemoteNetwork>,
-): FacilitatorClient {
-  const url = URL.parse(opts.url);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    throw new AppError("CONFIG_INVALID", { message: "The facilitator's URL is not http or https." });
+  /** @throws AppError CONFIG_INVALID when the URL is not http or https. */
+  constructor(opts: FacilitatorClientOptions, networks: ReadonlyMap<string, RemoteNetwork>) {
+    const url = URL.parse(opts.url);
+    if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+      throw new AppError("CONFIG_INVALID", { message: "The facilitator's URL is not http or https." });
+    }
+    this.#opts = opts;
+    this.#networks = networks;
+    this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
+    const base = url.pathname.replace(/\/+$/, "");
+    this.#settlePath = `${base}/settle${url.search}`;
+    this.#supportedPath = `${base}/supported${url.search}`;
   }
-  const pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
-  const pathOf = (name: string): string => `${url.pathname.replace(/\/+$/, "")}/${name}${url.search}`;
-  const path = pathOf("settle");
 
-  return {
-    async settle(payment, signal) {
-      const network = networks.get(payment.key.network);
-      if (network === undefined) return { kind: "none", transaction: undefined };
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.timeoutMs)]);
-      try {
-        const response = await pool.request({
-          path,
-          method: "POST",
-          headers: { "content-type": "application/json", accept: "application/json" },
-          body: JSON.stringify(settleRequest(payment, network)),
-          signal: limit,
-        });
-        return readAnswer(await readBody(response, opts.maxAnswerBytes));
-      } catch (error) {
-        return { kind: error instanceof RangeError ? "absurd" : "none", transaction: undefined };
-      }
-    },
-    async alive(signal) {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.timeoutMs)]);
-      try {
-        const response = await pool.request({ path: pathOf("supported"), method: "GET", signal: limit });
-        const body = await readBody(response, opts.maxAnswerBytes);
-        const parsed = parseJson(body, { maxDepth: 16, maxNodes: 2_000 });
-        return response.statusCode === 200 && parsed.ok && isRecord(parsed.value);
-      } catch {
-        return false;
-      }
-    },
-    [Symbol.asyncDispose]: () => pool.destroy(),
-  };
+  /** Never throws, and never takes longer than its time-out. */
+  async settle(payment: PaymentRecord, signal: AbortSignal): Promise<FacilitatorAnswer> {
+    const network = this.#networks.get(payment.key.network);
+    if (network === undefined) return { kind: "none", transaction: undefined };
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.timeoutMs)]);
+    try {
+      const response = await this.#pool.request({
+        path: this.#settlePath,
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: JSON.stringify(settleRequest(payment, network)),
+        signal: limit,
+      });
+      return readAnswer(await readBody(response, this.#opts.maxAnswerBytes));
+    } catch (error) {
+      return { kind: error instanceof RangeError ? "absurd" : "none", transaction: undefined };
+    }
+  }
+
+  /** True when `GET /supported` is answered with JSON. Never throws, and never takes longer than its time-out. */
+  async alive(signal: AbortSignal): Promise<boolean> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.timeoutMs)]);
+    try {
+      const response = await this.#pool.request({ path: this.#supportedPath, method: "GET", signal: limit });
+      const body = await readBody(response, this.#opts.maxAnswerBytes);
+      const parsed = parseJson(body, JSON_LIMITS);
+      return response.statusCode === 200 && parsed.ok && isRecord(parsed.value);
+    } catch {
+      return false;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool.destroy();
+  }
 }
 
 /** The x402 v2 settle request of a recorded payment; the payload is built again from what was verified. */
@@ -104,7 +113,7 @@ export function settleRequest(payment: PaymentRecord, network: RemoteNetwork): R
 }
 
 function readAnswer(body: Uint8Array): FacilitatorAnswer {
-  const parsed = parseJson(body, { maxDepth: 16, maxNodes: 2_000 });
+  const parsed = parseJson(body, JSON_LIMITS);
   const value = parsed.ok ? parsed.value : undefined;
   // An error in its own words, as ours has when it is not ready: it answers, and is asked again.
   const isError = isRecord(value) && typeof value.code === "string" && typeof value.message === "string";

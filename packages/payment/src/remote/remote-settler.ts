@@ -2,7 +2,7 @@ import { AppError, isAppError, type NetworkId, type SettlementId } from "@turnpi
 import { pause, Waiters, within } from "../engine/waiters.ts";
 import type { Settler } from "../settler.ts";
 import type { PaymentRecord, StoredAnswer } from "../types.ts";
-import { createFacilitatorClient } from "./client.ts";
+import { FacilitatorClient } from "./client.ts";
 import type { RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 import { RemoteNetworkEngine } from "./remote-network-engine.ts";
 
@@ -17,7 +17,7 @@ const GRACE_MS = 2_000;
  */
 export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: RemoteSettlerModules): Promise<Settler> {
   const { ledger, log, faults } = modules;
-  const client = createFacilitatorClient(
+  const client = new FacilitatorClient(
     {
       url: opts.facilitatorUrl,
       timeoutMs: opts.timeoutMs,
