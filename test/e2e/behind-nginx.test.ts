@@ -51,7 +51,7 @@ suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
   const seen: string[] = [];
   const limits: RateLimits = {
     ...noRateLimits,
-    take({ clientIp }) {
+    consume({ clientIp }) {
       seen.push(clientIp);
       return { ok: true, headers: [] };
     },

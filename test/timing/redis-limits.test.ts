@@ -20,7 +20,7 @@ test("limits through Redis: the window slides by the server's own time", { skip:
   };
   const windowMs = 1_000;
   const limits = [{ key: "c", requests: 10, windowMs }];
-  const take = () => store.take(limits, 10);
+  const take = () => store.consume(limits, 10);
   const startMs = await serverMs();
   // In one write, so that the server runs them one after the other.
   const [first, second] = await Promise.all([take(), take()]);

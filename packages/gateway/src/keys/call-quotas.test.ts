@@ -25,7 +25,7 @@ function one(quota = Number.POSITIVE_INFINITY, perSecond?: number): { applicatio
     accountId: "account",
     perSecond,
     accountPerSecond: undefined,
-    take(items) {
+    consume(items) {
       const standing = { limit: quota, used: ledger.taken, windowSeconds: 60, resetSeconds: 30 };
       if (ledger.taken + items > quota) return { ok: false, standing };
       ledger.taken += items;
@@ -81,7 +81,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
     const seen: RateRequest[] = [];
     const limits: RateLimits = {
       ...noRateLimits,
-      take(asked) {
+      consume(asked) {
         seen.push(asked);
         return { ok: true, headers: ["RateLimit", "x"] };
       },

@@ -73,7 +73,7 @@ export class CallQuotas {
     const { applications } = this.#modules;
     const { key } = request;
     if (key !== undefined && applications !== undefined) return this.#consumeKeyed(limits, applications, key, request);
-    const verdict = limits.take(request);
+    const verdict = limits.consume(request);
     return verdict instanceof Promise ? verdict.then(plain) : plain(verdict);
   }
 
@@ -87,7 +87,7 @@ export class CallQuotas {
     if (key === undefined || applications === undefined) return limits.consumeEvents(clientIp, items);
     const application = await applications.find(key, true);
     if (typeof application === "string") return application !== "unknown";
-    const { ok } = application.take(items);
+    const { ok } = application.consume(items);
     if (ok) application.served(serviceId, items);
     else application.refused(serviceId, items, false);
     return ok;
@@ -131,14 +131,14 @@ export class CallQuotas {
   async #consumeFor(limits: RateLimits, application: KeyedApplication, request: CallRequest): Promise<CallVerdict> {
     const { metrics } = this.#modules;
     const { serviceId, clientIp, items } = request;
-    const { ok, standing } = application.take(items);
+    const { ok, standing } = application.consume(items);
     if (!ok) {
       application.refused(serviceId, items, false);
       metrics.count(limitedTotal, { limit: "quota" });
       const headers = withQuota([], standing);
       return this.#refuse("RATE_LIMITED", { message: QUOTA_USED, retryAfterSeconds: standing.resetSeconds, headers });
     }
-    const verdict = await limits.take({ clientIp, serviceId, items, application });
+    const verdict = await limits.consume({ clientIp, serviceId, items, application });
     if (!verdict.ok) {
       application.refused(serviceId, items, true);
       return this.#refuse("RATE_LIMITED", verdict);

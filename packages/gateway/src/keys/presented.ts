@@ -35,8 +35,8 @@ function idAt(path: string, from: number, key: string | undefined): RelayPlace {
 }
 
 /**
- * The key that a request carries, undefined without one. Two that differ are no key: the text of both is one that nobody
- * has.
+ * The key that a request carries, undefined without one. Two that differ are no key: the text of both is one that no
+ * application has.
  */
 export function presentedKey({ headers }: Pick<AnyRequest, "headers">, inPath: string | undefined): string | undefined {
   const header = headers[HEADER];

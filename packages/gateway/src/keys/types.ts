@@ -10,7 +10,7 @@ export interface QuotaStanding {
   readonly resetSeconds: number;
 }
 
-/** The answer of {@link KeyedApplication.take}; `standing` is of the quota with the least left, undefined without any. */
+/** The answer of {@link KeyedApplication.consume}; `standing` is of the quota with the least left, undefined without any. */
 export type QuotaVerdict =
   | { readonly ok: true; readonly standing: QuotaStanding | undefined }
   | { readonly ok: false; readonly standing: QuotaStanding };
@@ -23,12 +23,12 @@ export interface KeyedApplication {
   readonly perSecond: number | undefined;
   /** Calls in any second of all applications of the account; undefined for no limit. */
   readonly accountPerSecond: number | undefined;
-  /** Takes calls from the quotas of application and account, or from none. {@link served} or {@link refused} must follow. */
-  take(items: number): QuotaVerdict;
-  /** Counts calls that were taken. */
+  /** Counts calls against the quotas of application and account, or against none. {@link served} or {@link refused} must follow. */
+  consume(items: number): QuotaVerdict;
+  /** Counts calls that were consumed. */
   served(serviceId: ServiceId, items: number): void;
-  /** Counts refused calls; `taken` gives back what {@link take} took. */
-  refused(serviceId: ServiceId, items: number, taken: boolean): void;
+  /** Counts refused calls; `isConsumed` releases what {@link consume} counted. */
+  refused(serviceId: ServiceId, items: number, isConsumed: boolean): void;
   /** Counts those of the served calls that failed. */
   failed(serviceId: ServiceId, items: number): void;
 }

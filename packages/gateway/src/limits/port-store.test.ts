@@ -48,7 +48,7 @@ test("four workers let exactly 2,000 of one client's 2,500 requests pass, and th
   const asked: Promise<boolean>[] = [];
   for (let round = 0; round < 20; round++) {
     for (let at = 0; at < 125; at++) {
-      const taken = async () => await limits[at % 4]?.take({ clientIp: "9.9.9.9", serviceId: eth, items: 1 });
+      const taken = async () => await limits[at % 4]?.consume({ clientIp: "9.9.9.9", serviceId: eth, items: 1 });
       asked.push(taken().then((verdict) => verdict?.ok === true));
     }
     await turn();
@@ -67,9 +67,9 @@ test("the counts are a sliding window over client and endpoint; what is no messa
     { key: "c:1.1.1.1", requests: 5, windowMs: 1_000 },
     { key: "s:eth", requests: 8, windowMs: 1_000 },
   ];
-  assert.equal(counts.take(limits, 5).refusedBy, -1);
+  assert.equal(counts.consume(limits, 5).refusedBy, -1);
   clock.advance(400);
-  assert.deepEqual(counts.take(limits, 1), {
+  assert.deepEqual(counts.consume(limits, 1), {
     refusedBy: 0,
     waitMs: 600,
     standings: [
@@ -80,13 +80,13 @@ test("the counts are a sliding window over client and endpoint; what is no messa
   const [, endpoint] = limits;
   assert.ok(endpoint !== undefined);
   assert.equal(
-    counts.take([{ ...limits[0], key: "c:2.2.2.2", requests: 5, windowMs: 1_000 }, endpoint], 4).refusedBy,
+    counts.consume([{ ...limits[0], key: "c:2.2.2.2", requests: 5, windowMs: 1_000 }, endpoint], 4).refusedBy,
     1,
   );
   counts.note(limits, 3);
   clock.advance(600);
-  assert.equal(counts.take(limits, 2).refusedBy, -1);
-  assert.equal(counts.take(limits, 1).refusedBy, 0);
+  assert.equal(counts.consume(limits, 2).refusedBy, -1);
+  assert.equal(counts.consume(limits, 1).refusedBy, 0);
   for (const nonsense of [null, 1, {}, { to: "limits" }, { to: "limits", id: 1, takes: 1, notes: [] }]) {
     assert.equal(counts.answer(nonsense), undefined);
   }
@@ -105,11 +105,11 @@ test("a primary that hangs costs some requests their time-out, then none; the po
   const closed = limitsOf(store, 10, "closed");
   const local = limitsOf(store, 10);
   const ask = { clientIp: "9.9.9.9", serviceId: eth, items: 1 };
-  assert.ok((await local.take(ask)).ok);
+  assert.ok((await local.consume(ask)).ok);
   main.isHung = true;
   for (let at = 0; at < 3; at++) {
     assert.ok(store.isUp());
-    const asked = closed.take(ask);
+    const asked = closed.consume(ask);
     let isAnswered = false;
     void Promise.resolve(asked).then(() => {
       isAnswered = true;
@@ -122,7 +122,7 @@ test("a primary that hangs costs some requests their time-out, then none; the po
     assert.ok(!(await asked).ok);
   }
   assert.equal(store.isUp(), false);
-  const verdict = local.take(ask);
+  const verdict = local.consume(ask);
   assert.ok(!(verdict instanceof Promise) && verdict.ok);
   const sent = worker.sent.length;
   const knocks = async (times: number): Promise<void> => {
@@ -140,8 +140,8 @@ test("a primary that hangs costs some requests their time-out, then none; the po
   assert.ok(store.isUp());
   await knocks(3);
   assert.equal(worker.sent.length - sent, 4, "no knocks while it answers");
-  assert.ok((await closed.take(ask)).ok);
-  const waits = closed.take(ask);
+  assert.ok((await closed.consume(ask)).ok);
+  const waits = closed.consume(ask);
   await store[Symbol.asyncDispose]();
   assert.ok(!(await waits).ok, "what waits at the end is not left waiting");
   assert.equal(store.isUp(), false);
@@ -151,7 +151,7 @@ test("a port that is closed refuses at once", async () => {
   const { store, worker } = workerOf(primary());
   worker.isOpen = false;
   const closed = limitsOf(store, 10, "closed");
-  assert.ok(!(await closed.take({ clientIp: "9.9.9.9", serviceId: eth, items: 1 })).ok);
+  assert.ok(!(await closed.consume({ clientIp: "9.9.9.9", serviceId: eth, items: 1 })).ok);
   await store[Symbol.asyncDispose]();
 });
 
@@ -161,7 +161,7 @@ test("while Redis fails, the machine's counts go on from what Redis let pass", a
   let mayFallBack = true;
   const redis: LimitStore = {
     isUp: () => isUp,
-    take: async (limits) => ({
+    consume: async (limits) => ({
       refusedBy: -1,
       waitMs: 0,
       standings: limits.map(() => ({ used: 0, oldestLeavesMs: 9 })),
@@ -178,13 +178,13 @@ test("while Redis fails, the machine's counts go on from what Redis let pass", a
   const [one, two] = limits;
   assert.ok(one !== undefined && two !== undefined);
   const ask = { clientIp: "9.9.9.9", serviceId: eth, items: 1 };
-  for (let at = 0; at < 4; at++) assert.ok((await one.take(ask)).ok);
+  for (let at = 0; at < 4; at++) assert.ok((await one.consume(ask)).ok);
   isUp = false;
   let passed = 0;
-  for (let at = 0; at < 20; at++) if ((await two.take(ask)).ok) passed++;
+  for (let at = 0; at < 20; at++) if ((await two.consume(ask)).ok) passed++;
   assert.equal(passed, 6);
   mayFallBack = false;
-  const alone = two.take(ask);
+  const alone = two.consume(ask);
   assert.ok(!(alone instanceof Promise), "another policy does not ask the machine's counts");
   for (const { store } of workers) await store[Symbol.asyncDispose]();
 });

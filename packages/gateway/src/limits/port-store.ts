@@ -53,7 +53,7 @@ export class PortStore implements LimitStore {
     return !this.#isDisposed && this.#failures < MAX_FAILURES;
   }
 
-  take(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
+  consume(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
     if (this.#isDisposed || this.#takes.length >= MAX_IN_MESSAGE) return Promise.resolve(undefined);
     this.#takes.push(takeToWire(limits, items));
     const { promise, resolve } = Promise.withResolvers<StoreVerdict | undefined>();
@@ -145,9 +145,9 @@ export function withFallback(first: LimitStore, second: PortStore, mayFallBack: 
   const isSecond = (): boolean => mayFallBack() && second.isUp();
   return {
     isUp: () => first.isUp() || isSecond(),
-    async take(limits, items) {
-      const verdict = first.isUp() ? await first.take(limits, items) : undefined;
-      if (verdict === undefined) return isSecond() ? second.take(limits, items) : undefined;
+    async consume(limits, items) {
+      const verdict = first.isUp() ? await first.consume(limits, items) : undefined;
+      if (verdict === undefined) return isSecond() ? second.consume(limits, items) : undefined;
       if (verdict.refusedBy === -1) second.note(limits, items);
       return verdict;
     },

@@ -29,11 +29,11 @@ function rig(change: Partial<RateLimitsOptions> = {}, store?: LimitStore) {
       nowMs += ms;
     },
     limits,
-    take: (clientIp: string, items = 1, service = "eth") =>
-      limits.take({ clientIp, serviceId: service as ServiceId, items }),
+    consume: (clientIp: string, items = 1, service = "eth") =>
+      limits.consume({ clientIp, serviceId: service as ServiceId, items }),
     /** Of limits in memory, which answer at once. */
     now(clientIp: string, items = 1, service = "eth"): RateVerdict {
-      const verdict = this.take(clientIp, items, service);
+      const verdict = this.consume(clientIp, items, service);
       assert.ok(!(verdict instanceof Promise));
       return verdict;
     },
@@ -126,7 +126,7 @@ suite("rate limits", () => {
         up: true,
         answer: good as StoreVerdict | undefined,
         isUp: () => store.up,
-        async take(limits: readonly { key: string }[], items: number) {
+        async consume(limits: readonly { key: string }[], items: number) {
           asked.push({ keys: limits.map(({ key }) => key), items });
           return store.answer;
         },
@@ -138,7 +138,7 @@ suite("rate limits", () => {
     test("the store decides, for client and endpoint at once", async () => {
       const store = standIn();
       const to = rig({}, store);
-      assert.deepEqual((await to.take("1.1.1.1", 3)).headers.slice(2), ["RateLimit", '"client";r=1993;t=31']);
+      assert.deepEqual((await to.consume("1.1.1.1", 3)).headers.slice(2), ["RateLimit", '"client";r=1993;t=31']);
       assert.deepEqual(store.asked, [{ keys: ["c:1.1.1.1", "s:eth"], items: 3 }]);
     });
 
@@ -146,15 +146,15 @@ suite("rate limits", () => {
       const store = standIn();
       const to = rig({}, store);
       store.answer = { ...good, refusedBy: 0, waitMs: 5_000, standings: [{ used: 1_999, oldestLeavesMs: 1 }] };
-      assert.equal(waitOf(await to.take("1.1.1.1", 2)), 5);
+      assert.equal(waitOf(await to.consume("1.1.1.1", 2)), 5);
       store.answer = good;
       to.pass(4_000);
-      assert.equal(waitOf(await to.take("1.1.1.1", 3)), 1);
+      assert.equal(waitOf(await to.consume("1.1.1.1", 3)), 1);
       assert.equal(store.asked.length, 1);
-      assert.ok((await to.take("1.1.1.1", 1)).ok, "fewer may fit");
-      assert.ok((await to.take("1.1.1.2", 2)).ok);
+      assert.ok((await to.consume("1.1.1.1", 1)).ok, "fewer may fit");
+      assert.ok((await to.consume("1.1.1.2", 2)).ok);
       to.pass(1_000);
-      assert.ok((await to.take("1.1.1.1", 2)).ok);
+      assert.ok((await to.consume("1.1.1.1", 2)).ok);
     });
 
     test("events that the store refuses use up what is left there", async () => {
@@ -184,16 +184,16 @@ suite("rate limits", () => {
     test("when it fails: `local` goes on with what this process has served", async () => {
       const store = standIn();
       const to = rig({ perClient: rule(5, 60) }, store);
-      for (let at = 0; at < 3; at++) assert.ok((await to.take("1.1.1.1")).ok);
+      for (let at = 0; at < 3; at++) assert.ok((await to.consume("1.1.1.1")).ok);
       store.answer = undefined;
-      assert.ok((await to.take("1.1.1.1")).ok);
+      assert.ok((await to.consume("1.1.1.1")).ok);
       store.up = false;
       assert.ok(to.now("1.1.1.1").ok);
       assert.ok(!to.now("1.1.1.1").ok);
       assert.equal(store.asked.length, 4);
       store.up = true;
       store.answer = good;
-      assert.ok(!(await to.take("1.1.1.1")).ok, "what was served without the store still counts");
+      assert.ok(!(await to.consume("1.1.1.1")).ok, "what was served without the store still counts");
     });
 
     test("when it fails: `open` refuses nothing, `closed` everything", () => {

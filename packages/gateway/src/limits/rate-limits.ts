@@ -91,7 +91,7 @@ export class FreeRateLimits implements RateLimits {
     this.#keylessPolicy = policyOf(keyless.map((limit) => ({ limit, key: "", requests: limit.requests })));
   }
 
-  take(request: RateRequest): Promise<RateVerdict> | RateVerdict {
+  consume(request: RateRequest): Promise<RateVerdict> | RateVerdict {
     const { store } = this.#modules;
     const applied = this.#limitsOf(request);
     const { items } = request;
@@ -152,7 +152,7 @@ export class FreeRateLimits implements RateLimits {
     const refusal = this.#refusedLocally(applied, items, sentMs);
     if (refusal !== undefined) return refusal;
     const limits = applied.map(({ limit: { windowMs }, key, requests }) => ({ key, requests, windowMs }));
-    const verdict = await store.take(limits, items);
+    const verdict = await store.consume(limits, items);
     return verdict === undefined
       ? this.#takeLocally(applied, items)
       : this.#onStoreVerdict(verdict, applied, items, sentMs);
@@ -215,7 +215,7 @@ export class FreeRateLimits implements RateLimits {
   async #countEventsShared(store: LimitStore, applied: AppliedLimit, events: number): Promise<boolean> {
     const sentMs = this.#modules.clock.monotonicMs();
     const limits = [{ key: applied.key, requests: applied.requests, windowMs: this.#client.windowMs }];
-    const verdict = await store.take(limits, events);
+    const verdict = await store.consume(limits, events);
     if (verdict === undefined) return this.#countEventsLocally(applied, events);
     if (verdict.refusedBy === -1) {
       count([applied], events, sentMs);
@@ -223,7 +223,7 @@ export class FreeRateLimits implements RateLimits {
     }
     // The store counts nothing that goes beyond a limit.
     const left = applied.requests - (verdict.standings[0]?.used ?? applied.requests);
-    if (left > 0 && (await store.take(limits, left))?.refusedBy === -1) count([applied], left, sentMs);
+    if (left > 0 && (await store.consume(limits, left))?.refusedBy === -1) count([applied], left, sentMs);
     return false;
   }
 

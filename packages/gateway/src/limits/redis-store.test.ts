@@ -51,12 +51,12 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     await connected(a, b);
     const gateways = [limitsOf(a), limitsOf(b)];
     const verdicts = await Promise.all(
-      Array.from({ length: 2_400 }, async (_, at) => await gateways[at % 2]?.take(ask("1.1.1.1"))),
+      Array.from({ length: 2_400 }, async (_, at) => await gateways[at % 2]?.consume(ask("1.1.1.1"))),
     );
     assert.equal(verdicts.filter((verdict) => verdict?.ok === true).length, 2_000);
-    const last = await gateways[0]?.take(ask("1.1.1.1"));
+    const last = await gateways[0]?.consume(ask("1.1.1.1"));
     assert.ok(last?.ok === false && last.retryAfterSeconds > 500 && last.retryAfterSeconds <= 600);
-    assert.ok((await gateways[1]?.take(ask("1.1.1.2")))?.ok);
+    assert.ok((await gateways[1]?.consume(ask("1.1.1.2")))?.ok);
   });
 
   test("batches, the endpoint's limit, and that refused requests take nothing", async () => {
@@ -68,7 +68,7 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     ];
     const other = limits.map((limit) => (limit.key === "c" ? { ...limit, key: "d" } : limit));
     const usedOf = async (items: number, of = limits) => {
-      const verdict = await store.take(of, items);
+      const verdict = await store.consume(of, items);
       return [verdict?.refusedBy, ...(verdict?.standings.map(({ used }) => used) ?? [])];
     };
     assert.deepEqual(await usedOf(9), [-1, 0, 0]);
@@ -84,15 +84,15 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     await using store = storeOf(shared.url, "keys");
     await connected(store);
     const limits = [{ key: "long", requests: 10, windowMs: 600_000 }];
-    await store.take(limits, 1);
+    await store.consume(limits, 1);
     const raw = await createClient({ url: shared.url }).connect();
     const leftMs = await raw.pTTL("keys:long");
     assert.ok(leftMs > 0 && leftMs <= 601_000, String(leftMs));
     await raw.flushAll();
     await raw.scriptFlush();
     raw.destroy();
-    assert.equal((await store.take(limits, 1))?.standings[0]?.used, 0);
-    assert.equal((await store.take(limits, 1))?.standings[0]?.used, 1);
+    assert.equal((await store.consume(limits, 1))?.standings[0]?.used, 0);
+    assert.equal((await store.consume(limits, 1))?.standings[0]?.used, 1);
   });
 
   test("Redis killed in the middle: nothing fails, no request waits, and the counts go on", async () => {
@@ -100,14 +100,14 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     await using store = storeOf(redis.url);
     await connected(store);
     const limits = limitsOf(store, { perClient: rule(100, 600) });
-    for (let at = 0; at < 60; at++) assert.ok((await limits.take(ask("1.1.1.1"))).ok);
-    const inFlight = Array.from({ length: 20 }, async () => await limits.take(ask("1.1.1.1")));
+    for (let at = 0; at < 60; at++) assert.ok((await limits.consume(ask("1.1.1.1"))).ok);
+    const inFlight = Array.from({ length: 20 }, async () => await limits.consume(ask("1.1.1.1")));
     await redis.kill();
     assert.ok((await Promise.all(inFlight)).every(({ ok }) => ok));
     await eventually("it is found out", () => !store.isUp());
     let served = 0;
     for (let at = 0; at < 1_000; at++) {
-      const verdict = limits.take(ask("1.1.1.1"));
+      const verdict = limits.consume(ask("1.1.1.1"));
       assert.ok(!(verdict instanceof Promise), "without the store the answer is there at once");
       if (verdict.ok) served++;
     }
@@ -115,8 +115,8 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     await using again = await startRedis(redis.port);
     await connected(store);
     assert.equal(again.port, redis.port);
-    assert.ok(!(await limits.take(ask("1.1.1.1"))).ok, "an empty Redis gives nobody a second quota");
-    assert.ok((await limits.take(ask("1.1.1.2"))).ok);
+    assert.ok(!(await limits.consume(ask("1.1.1.1"))).ok, "an empty Redis gives nobody a second quota");
+    assert.ok((await limits.consume(ask("1.1.1.2"))).ok);
   });
 
   test("a Redis that hangs costs a few requests their time-out, and the rest nothing", async (context) => {
@@ -128,7 +128,7 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     redis.hang();
     let answered = 0;
     const verdicts = [1, 2, 3, 4].map(async () => {
-      const verdict = await limits.take(ask("1.1.1.1"));
+      const verdict = await limits.consume(ask("1.1.1.1"));
       answered++;
       return verdict;
     });
@@ -143,19 +143,19 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
       "`closed` refuses what could not be counted",
     );
     assert.equal(store.isUp(), false);
-    assert.ok(!(limits.take(ask("1.1.1.1")) instanceof Promise));
+    assert.ok(!(limits.consume(ask("1.1.1.1")) instanceof Promise));
     await turn();
     context.mock.timers.tick(BACKOFF_MS);
     context.mock.timers.reset();
     redis.resume();
     await connected(store);
-    assert.ok((await limits.take(ask("1.1.1.1"))).ok);
+    assert.ok((await limits.consume(ask("1.1.1.1"))).ok);
   });
 
   test("a store that is never there ends when it is told to", async () => {
     const store = storeOf("redis://127.0.0.1:1");
     assert.equal(store.isUp(), false);
-    assert.equal(await store.take([], 1), undefined);
+    assert.equal(await store.consume([], 1), undefined);
     await store[Symbol.asyncDispose]();
   });
 });

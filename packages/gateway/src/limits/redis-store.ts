@@ -62,7 +62,7 @@ export class RedisStore implements LimitStore {
     return this.#client !== undefined;
   }
 
-  async take(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
+  async consume(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
     const client = this.#client;
     if (client === undefined) return undefined;
     const { keyPrefix, timeoutMs } = this.#opts;

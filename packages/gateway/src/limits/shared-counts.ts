@@ -5,7 +5,7 @@ import { readTake, readTakes, type VerdictsMessage, type VerdictWire, verdictToW
 
 /** Windows that are kept: those of the configuration in effect, and of some before it. */
 const MAX_WINDOWS = 8;
-/** The verdict on an unreadable request: it takes nothing, and no limit fits it. */
+/** The verdict on an unreadable request: it consumes nothing, and no limit fits it. */
 const UNREADABLE: VerdictWire = [];
 
 /** The counts of all workers of a machine, held by their primary. */
@@ -20,7 +20,7 @@ export class SharedCounts {
   }
 
   /** Counts the items in all limits or in none. */
-  take(limits: readonly StoreLimit[], items: number): StoreVerdict {
+  consume(limits: readonly StoreLimit[], items: number): StoreVerdict {
     const nowMs = this.#clock.monotonicMs();
     const standings = limits.map((limit) => {
       const window = this.#windowOf(limit);
@@ -51,7 +51,7 @@ export class SharedCounts {
     }
     const verdicts = batch.takes.map((wire) => {
       const asked = readTake(wire);
-      return asked === undefined ? UNREADABLE : verdictToWire(this.take(asked.limits, asked.items));
+      return asked === undefined ? UNREADABLE : verdictToWire(this.consume(asked.limits, asked.items));
     });
     return { to: "limits", id: batch.id, verdicts };
   }

@@ -20,5 +20,5 @@ export interface LimitStore extends AsyncDisposable {
   /** False while it does not answer: then nothing is asked of it, so that it costs no time. */
   isUp(): boolean;
   /** Counts the items in all limits or in none; undefined when the store failed. Never rejects. */
-  take(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined>;
+  consume(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined>;
 }

@@ -28,7 +28,7 @@ export type RateVerdict =
 
 /** Limits of the free relay (spec §8). */
 export interface RateLimits {
-  take(request: RateRequest): Promise<RateVerdict> | RateVerdict;
+  consume(request: RateRequest): Promise<RateVerdict> | RateVerdict;
   /**
    * Counts events that a client was sent without a key against the client's limit alone, which is used up by them when they
    * go beyond it; then false.
@@ -39,4 +39,4 @@ export interface RateLimits {
 const UNLIMITED: RateVerdict = { ok: true, headers: [] };
 
 /** Limits that refuse nothing. */
-export const noRateLimits: RateLimits = { take: () => UNLIMITED, consumeEvents: () => true };
+export const noRateLimits: RateLimits = { consume: () => UNLIMITED, consumeEvents: () => true };

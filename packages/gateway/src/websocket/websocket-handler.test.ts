@@ -163,7 +163,7 @@ describe("upgrades", () => {
     await using next = await openSocket(behind.here.url, from("2001:db8:1:3::1"));
     assert.ok(one.socket.readyState === 1 && next.socket.readyState === 1);
 
-    const limits: RateLimits = { ...noRateLimits, take: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
+    const limits: RateLimits = { ...noRateLimits, consume: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
     await using slow = await stage({}, { modules: { limits } });
     const limited = await refusedUpgrade(slow.here.url);
     assert.deepEqual([limited.status, limited.headers["retry-after"]], [429, "7"]);
@@ -323,7 +323,7 @@ describe("messages", () => {
     let isOver = false;
     const limits: RateLimits = {
       ...noRateLimits,
-      take: ({ items }) =>
+      consume: ({ items }) =>
         isOver && items > 0 ? { ok: false, retryAfterSeconds: 3, headers: [] } : { ok: true, headers: [] },
     };
     await using at = await stage({}, { modules: { limits } });

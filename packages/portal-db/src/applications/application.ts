@@ -1,7 +1,7 @@
 import type { Clock } from "@turnpike/base";
 import type { ApplicationRow } from "./lookup.ts";
 import { dayOf, type Interval } from "./periods.ts";
-import { type Counter, createCounter, giveBack, type Quota, type Taken, takeQuotas } from "./quotas.ts";
+import { type Counter, consumeQuotas, createCounter, type Quota, type QuotaVerdict, releaseQuotas } from "./quotas.ts";
 import type { Usage } from "./usage.ts";
 
 /** An application that a key stands for. It changes while it is held: its limits are those that were read last. */
@@ -12,12 +12,12 @@ export interface PortalApplication {
   readonly perSecond: number | undefined;
   /** Calls in any second of all applications of the account: the lower one of account and plan. */
   readonly accountPerSecond: number | undefined;
-  /** Takes calls from the quotas of application, account and plan, or from none. `served` or `refused` must follow. */
-  take(items: number): Taken;
-  /** Counts calls that were taken. */
+  /** Counts calls against the quotas of application, account and plan, or against none. `served` or `refused` must follow. */
+  consume(items: number): QuotaVerdict;
+  /** Counts calls that were consumed. */
   served(serviceId: string, items: number): void;
-  /** Counts refused calls; `taken` gives back what `take` took. */
-  refused(serviceId: string, items: number, taken: boolean): void;
+  /** Counts refused calls; `isConsumed` releases what `consume` counted. */
+  refused(serviceId: string, items: number, isConsumed: boolean): void;
   /** Counts those of the served calls that failed. */
   failed(serviceId: string, items: number): void;
 }
@@ -97,10 +97,10 @@ export function createApplication(first: ApplicationRow, modules: ApplicationMod
     get accountPerSecond() {
       return least(row.accountRps, row.planRps);
     },
-    take: (items) => takeQuotas(quotas, items, clock.nowMs()),
+    consume: (items) => consumeQuotas(quotas, items, clock.nowMs()),
     served: (serviceId, items) => usage.add(owner, today(), serviceId, { calls: items }),
-    refused(serviceId, items, taken) {
-      if (taken) giveBack(quotas, items);
+    refused(serviceId, items, isConsumed) {
+      if (isConsumed) releaseQuotas(quotas, items);
       usage.add(owner, today(), serviceId, { refused: items });
     },
     failed: (serviceId, items) => usage.add(owner, today(), serviceId, { failed: items }),

@@ -83,7 +83,7 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
   }
 
   const use = (application: PortalApplication, items = 1): boolean => {
-    const { ok } = application.take(items);
+    const { ok } = application.consume(items);
     if (ok) application.served("eth", items);
     else application.refused("eth", items, false);
     return ok;

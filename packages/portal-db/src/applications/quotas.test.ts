@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
 import { dayOf, periodOf } from "./periods.ts";
-import { createCounter, giveBack, takeQuotas } from "./quotas.ts";
+import { consumeQuotas, createCounter, releaseQuotas } from "./quotas.ts";
 
 const END_OF_YEAR = Date.UTC(2027, 0) - 1_500;
 
@@ -26,22 +26,22 @@ suite("quotas", () => {
   test("calls are taken from all quotas or from none, and the tightest one is told", () => {
     const own = { counter: createCounter("day", 0, END_OF_YEAR), limit: 5 };
     const plan = { counter: createCounter("month", 96, END_OF_YEAR), limit: 100 };
-    const taken = takeQuotas([own, plan], 3, END_OF_YEAR);
+    const taken = consumeQuotas([own, plan], 3, END_OF_YEAR);
     assert.ok(taken.ok);
     assert.deepEqual(taken.standing, { limit: 100, used: 99, windowSeconds: 31 * 86_400, resetSeconds: 2 });
-    const over = takeQuotas([own, plan], 2, END_OF_YEAR);
+    const over = consumeQuotas([own, plan], 2, END_OF_YEAR);
     assert.ok(!over.ok);
     assert.equal(over.standing.limit, 100);
     assert.deepEqual([own.counter.used, plan.counter.used], [3, 99]);
-    giveBack([own, plan], 3);
+    releaseQuotas([own, plan], 3);
     assert.deepEqual([own.counter.used, plan.counter.used], [0, 96]);
-    assert.deepEqual(takeQuotas([], 1_000, END_OF_YEAR), { ok: true, standing: undefined });
+    assert.deepEqual(consumeQuotas([], 1_000, END_OF_YEAR), { ok: true, standing: undefined });
   });
 
   test("a new period begins with nothing used", () => {
     const quota = { counter: createCounter("month", 10, END_OF_YEAR), limit: 10 };
-    assert.equal(takeQuotas([quota], 1, END_OF_YEAR + 1_499).ok, false);
-    const taken = takeQuotas([quota], 1, END_OF_YEAR + 1_500);
+    assert.equal(consumeQuotas([quota], 1, END_OF_YEAR + 1_499).ok, false);
+    const taken = consumeQuotas([quota], 1, END_OF_YEAR + 1_500);
     assert.ok(taken.ok);
     assert.deepEqual(taken.standing, { limit: 10, used: 1, windowSeconds: 31 * 86_400, resetSeconds: 31 * 86_400 });
   });

@@ -43,13 +43,13 @@ function standingOf({ counter, limit }: Quota, nowMs: number): Standing {
   };
 }
 
-/** The verdict of {@link takeQuotas}: `standing` is of the quota that refuses, else of the one with the least left. */
-export type Taken =
+/** The verdict of {@link consumeQuotas}: `standing` is of the quota that refuses, else of the one with the least left. */
+export type QuotaVerdict =
   | { readonly ok: true; readonly standing: Standing | undefined }
   | { readonly ok: false; readonly standing: Standing };
 
-/** Takes calls from all quotas or from none. No two of them have the same counter. */
-export function takeQuotas(quotas: readonly Quota[], items: number, nowMs: number): Taken {
+/** Counts calls against all quotas or against none. No two of them have the same counter. */
+export function consumeQuotas(quotas: readonly Quota[], items: number, nowMs: number): QuotaVerdict {
   for (const quota of quotas) {
     roll(quota.counter, nowMs);
     if (quota.counter.used + items > quota.limit) return { ok: false, standing: standingOf(quota, nowMs) };
@@ -63,7 +63,7 @@ export function takeQuotas(quotas: readonly Quota[], items: number, nowMs: numbe
   return { ok: true, standing: least && standingOf(least, nowMs) };
 }
 
-/** Gives back what was taken. */
-export function giveBack(quotas: readonly Quota[], items: number): void {
+/** Releases calls that were consumed and refused after that. */
+export function releaseQuotas(quotas: readonly Quota[], items: number): void {
   for (const { counter } of quotas) counter.used = Math.max(0, counter.used - items);
 }
