@@ -18,14 +18,7 @@ import { loadConfig } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
 import { freePort } from "@turnpike/localnet";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
-import {
-  createRelayEngine,
-  parseFreeRpc,
-  type RelayEngine,
-  relayEngineDefaults,
-  SessionSource,
-  SessionSuppliers,
-} from "@turnpike/relay";
+import { createRelayEngine, parseFreeRpc, type RelayEngine, SessionSource, SessionSuppliers } from "@turnpike/relay";
 import { readSupplyReport } from "@turnpike/supplier";
 import { type ChainProxy, eventually } from "@turnpike/testkit";
 import {
@@ -36,6 +29,7 @@ import {
   type TestSupplier,
 } from "@turnpike/testkit/chain";
 import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
+import { relayOptions } from "../../packages/gateway/test/options.ts";
 
 /** The service of the applications that {@link startEconomy} begins with. */
 export const ETH = "eth" as ServiceId;
@@ -198,7 +192,7 @@ export async function startSessions(rpcUrl: string, log: Log = silentLog): Promi
   );
   const sessions = stack.use(
     new SessionSuppliers(
-      { ...relayEngineDefaults, extraRelaysPercent: 10, allowPrivateSuppliers: true },
+      { ...relayOptions, extraRelaysPercent: 10, allowPrivateSuppliers: true },
       { ...modules, source, threads },
     ),
   );
@@ -244,10 +238,7 @@ const CATALOGUE = createCatalogue().services;
 /** The relay of the economy's gateway, over its sessions alone. */
 export async function startRelay({ sessions, metrics }: Pick<Economy, "sessions" | "metrics">): Promise<RelayEngine> {
   const modules = { clock: systemClock, log: silentLog, metrics, catalogue: CATALOGUE, random: Math.random };
-  const relay = createRelayEngine(
-    { ...relayEngineDefaults, suppliers: {} },
-    { ...modules, suppliers: sessions.of([ETH]) },
-  );
+  const relay = createRelayEngine({ ...relayOptions, suppliers: {} }, { ...modules, suppliers: sessions.of([ETH]) });
   // A hedge that lost is not waited for: its supplier may have answered and counted it, or not.
   relay.setFlag("hedging", false);
   await relay.start();

@@ -115,7 +115,7 @@ describe("what is sold", () => {
     assert.equal(await checks(rig, "disagreed"), 2);
     // Once a minute: whoever buys can ask again and again.
     const facts = { service: "eth", operation: "eth_getBalance", operators: ["op0", "op1"] };
-    assert.deepEqual(warned, [[facts, "suppliers disagree, and nobody can tell who is right"]]);
+    assert.deepEqual(warned, [[facts, "suppliers disagree, and there is no majority"]]);
     assert.equal(scoreOf(rig, 0), scoreOf(rig, 1));
   });
 

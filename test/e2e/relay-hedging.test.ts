@@ -39,7 +39,7 @@ const hedges = (rig: RelayRig, result: string): Promise<number> =>
   metricOf(rig, "turnpike_relay_hedges_total", `result="${result}"`);
 
 /** Far longer than a test lets pass. */
-const LONG = { timeoutMs: 60_000, gateway: { freeTimeoutMs: 60_000 } } as const;
+const LONG = { timeoutMs: 60_000, gateway: { upstreamTimeoutMs: 60_000 } } as const;
 
 describe("a supplier that hangs", () => {
   test("is overtaken by another after the usual time, let go, and held to account", async () => {
@@ -89,7 +89,8 @@ describe("a supplier that hangs", () => {
     await using b = await startChain();
     await using rig = await rigOf([a, b], LONG);
     a.isHanging = true;
-    a.onHang = ({ length }) => rig.clock.advance(length > 1 ? LONG.gateway.freeTimeoutMs / 2 + 50 : UNKNOWN_HEDGE_MS);
+    a.onHang = ({ length }) =>
+      rig.clock.advance(length > 1 ? LONG.gateway.upstreamTimeoutMs / 2 + 50 : UNKNOWN_HEDGE_MS);
     const replies = await callAll(rig, [rpc("1", "eth_getBalance", at(1)), rpc('"b"', "eth_getBalance", at(2))]);
     assert.deepEqual(
       replies.map(({ id, result }) => [id, result]),
@@ -200,7 +201,7 @@ describe("hedges", () => {
       await using b = await startChain();
       const hedgeQuantile = way === "quantile" ? 1 : 0.95;
       const timeoutMs = 1_000;
-      const gateway = { freeTimeoutMs: 60_000 };
+      const gateway = { upstreamTimeoutMs: 60_000 };
       await using rig = await rigOf([a, b], { timeoutMs, gateway, relay: { hedgeQuantile } });
       await warm(rig);
       if (way === "flag") rig.relay.setFlag("hedging", false);

@@ -155,7 +155,7 @@ suite("JSON-RPC 2.0 through the free relay, over sockets", () => {
   before(async () => {
     node = await specNode();
     // Thousands of items take a busy machine some time.
-    const bend = { timeoutMs: 60_000, gateway: { maxBatchItems: 12_000, freeTimeoutMs: 60_000 } };
+    const bend = { timeoutMs: 60_000, gateway: { maxBatchItems: 12_000, upstreamTimeoutMs: 60_000 } };
     rig = await startRelay({ eth: rpcAt(node.url) }, bend);
   });
   after(async () => {

@@ -120,7 +120,7 @@ describe("eth_getLogs that is too much for suppliers", () => {
 
   test("comes in slices from the start where the operator says so", async () => {
     await using node = await startLogs(1_000);
-    await using rig = await rigOf([node], { logRanges: { maxBlocks: 50, maxParts: 32 } });
+    await using rig = await rigOf([node], { logs: { maxBlocks: 50, maxParts: 32 } });
     assert.equal(await ask(rig, 100, 500), whole(100, 500));
     assert.equal(node.calls.length, 9);
     assert.equal(await ask(rig, 100, 149), whole(100, 149).replace("[", "[ ").replace(/\]\}$/, " ]}"));
@@ -129,11 +129,11 @@ describe("eth_getLogs that is too much for suppliers", () => {
 
   test("of more parts than are allowed gets the supplier's own refusal, with the client's id", async () => {
     await using node = await startLogs(5);
-    await using rig = await rigOf([node], { logRanges: { maxBlocks: undefined, maxParts: 8 } });
+    await using rig = await rigOf([node], { logs: { maxBlocks: undefined, maxParts: 8 } });
     assert.equal(await ask(rig, 0, 900, '"mine"'), `{"jsonrpc":"2.0","id":"mine"${REFUSAL}}`);
     assert.ok(node.calls.length <= 12, `${node.calls.length} calls`);
     assert.equal(await metricOf(rig, "turnpike_relay_split_logs_total", 'result="failed"'), 1);
-    await using sliced = await rigOf([node], { logRanges: { maxBlocks: 5, maxParts: 8 } });
+    await using sliced = await rigOf([node], { logs: { maxBlocks: 5, maxParts: 8 } });
     assert.equal(await ask(sliced, 0, 900, "1.0"), `{"jsonrpc":"2.0","id":1.0${REFUSAL}}`);
   });
 
@@ -161,7 +161,7 @@ describe("eth_getLogs that is too much for suppliers", () => {
 
   test("is asked in few parts at once", async () => {
     await using node = await startLogs(20);
-    await using rig = await rigOf([node], { logRanges: { maxBlocks: undefined, maxParts: 100 } });
+    await using rig = await rigOf([node], { logs: { maxBlocks: undefined, maxParts: 100 } });
     node.isHanging = true;
     let isOver = false;
     const answer = ask(rig, 100, 500).finally(() => {

@@ -5,22 +5,16 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Log, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import {
-  createGateway,
-  createPrometheusMetrics,
-  type GatewayModules,
-  type GatewayOptions,
-  gatewayDefaults,
-} from "@turnpike/gateway";
+import { createGateway, createPrometheusMetrics, type GatewayModules, type GatewayOptions } from "@turnpike/gateway";
 import {
   createRelayEngine,
   type RelayEngine,
   type RelayEngineOptions,
-  relayEngineDefaults,
   type ServiceSuppliers,
   type StaticEndpoint,
 } from "@turnpike/relay";
 import { isProbe, probeResult, type VirtualClock, virtualClock } from "@turnpike/testkit";
+import { gatewayOptions, relayOptions } from "../../packages/gateway/test/options.ts";
 import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
 
 /** A gateway with its free relay, between a test's clients and its suppliers. */
@@ -72,7 +66,7 @@ export async function startRelay(
   ]);
   const relay = createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...relayOptions,
       suppliers: Object.fromEntries(sets),
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,
@@ -88,7 +82,7 @@ export async function startRelay(
   );
   await relay.start();
   const gateway = createGateway(
-    { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0, freeTimeoutMs: 3_000, drainTimeoutMs: 200, ...bend.gateway },
+    { ...gatewayOptions, upstreamTimeoutMs: 3_000, shutdownTimeoutMs: 200, ...bend.gateway },
     {
       catalogue,
       payment: standInPayment(),

@@ -7,7 +7,7 @@ import { rpcAt, startRelay } from "./relay-rig.ts";
 
 const MIB = 1_048_576;
 /** Nothing here ends by its time: many megabytes take a busy machine a while. */
-const LONG = { timeoutMs: 60_000, gateway: { freeTimeoutMs: 60_000 } } as const;
+const LONG = { timeoutMs: 60_000, gateway: { upstreamTimeoutMs: 60_000 } } as const;
 
 /** An entry of a list, 1 KiB of JSON. */
 const ENTRY = JSON.stringify({ data: `0x${"ab".repeat(506)}` });

@@ -79,6 +79,7 @@ suite("config", () => {
     assert.deepEqual(Object.keys(api).sort(), [
       "CONFIG_SCHEMA",
       "DANGEROUS",
+      "SUPPLIER_DEFAULTS",
       "configChanges",
       "configSchemaJson",
       "exposedSecrets",
@@ -93,6 +94,12 @@ suite("config", () => {
       "relayerKeys",
       "relayerKeysByNetwork",
     ]);
+  });
+
+  test("has for services without suppliers the rules of a service that sets none", () => {
+    const endpoints = [{ operator: "one", urls: { json_rpc: "http://127.0.0.1:1" } }];
+    const { suppliers } = loadConfig({ env: {}, overrides: { suppliers: { eth: { endpoints } } } });
+    assert.deepEqual({ ...api.SUPPLIER_DEFAULTS, endpoints }, suppliers.eth);
   });
 
   test("has a default for everything, and is frozen all the way down", () => {

@@ -13,6 +13,7 @@ export {
   type DeepReadonly,
   type NetworkConfig,
   type ServiceConfig,
+  SUPPLIER_DEFAULTS,
   type SupplierConfig,
 } from "./schema.ts";
 export { relayerKeys, relayerKeysByNetwork } from "./secrets.ts";

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from "typebox";
+import type { SchemaNode } from "./describe.ts";
 
 /**
  * Builders for the kinds of values that the schema uses. `x-expected` is what an error message says was expected. `x-secret`
@@ -103,6 +104,16 @@ export const section = <T extends Record<string, TSchema>>(keys: T, description:
 /** An object whose keys are all known. It has no default. */
 export const entry = <T extends Record<string, TSchema>>(keys: T, description: string) =>
   Type.Object(keys, { additionalProperties: false, description });
+
+/** The defaults of an object's keys, all the way down. Keys without one are left out. */
+export function defaultsOf({ properties }: { readonly properties: Readonly<Record<string, TSchema>> }): object {
+  return Object.fromEntries(
+    Object.entries(properties).flatMap(([key, { properties: inner, default: fallback }]: [string, SchemaNode]) => {
+      if (fallback === undefined) return [];
+      return [[key, inner === undefined ? fallback : defaultsOf({ properties: inner })]];
+    }),
+  );
+}
 
 /** A list, empty by default. */
 export const list = <T extends TSchema>(items: T, maxItems: number, description: string) =>

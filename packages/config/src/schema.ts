@@ -4,6 +4,7 @@ import {
   anyUrl,
   byService,
   databaseUrl,
+  defaultsOf,
   entry,
   flag,
   integer,
@@ -232,6 +233,9 @@ export const CONFIG_SCHEMA = Type.Object(
   },
   { additionalProperties: false },
 );
+
+/** How the suppliers of a service are asked that `suppliers` does not name, such as those of the chain's sessions. */
+export const SUPPLIER_DEFAULTS = defaultsOf(SUPPLIER) as DeepReadonly<Omit<Static<typeof SUPPLIER>, "endpoints">>;
 
 /** Read-only all the way down. */
 export type DeepReadonly<T> = T extends readonly (infer E)[]

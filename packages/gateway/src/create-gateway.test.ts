@@ -4,13 +4,14 @@ import { createServer, type Server } from "node:http";
 import { test } from "node:test";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createRelayEngine, relayEngineDefaults } from "@turnpike/relay";
+import { createRelayEngine } from "@turnpike/relay";
 import { eventually, openRaw } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
+import { gatewayOptions, relayOptions } from "../test/options.ts";
 import { option, paymentHeader, type StandInPayment, standInPayment } from "../test/stand-ins.ts";
-import { createGateway, createPrometheusMetrics, gatewayDefaults } from "./index.ts";
+import { createGateway, createPrometheusMetrics } from "./index.ts";
 
 interface Rig extends AsyncDisposable {
   readonly url: string;
@@ -60,26 +61,23 @@ async function startRig(): Promise<Rig> {
   const endpoint = { operator: "stand-in", urls: { json_rpc: nodeUrl, comet_bft: nodeUrl, rest: nodeUrl } };
   const suppliers = { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 2 };
   const relay = createRelayEngine(
-    { ...relayEngineDefaults, connectTimeoutMs: 60_000, suppliers: { eth: suppliers, pocket: suppliers } },
+    { ...relayOptions, connectTimeoutMs: 60_000, suppliers: { eth: suppliers, pocket: suppliers } },
     { catalogue: catalogue.services, clock: systemClock, log: silentLog, metrics, random: Math.random },
   );
   await relay.start();
   relay.survey();
   const payment = standInPayment();
-  const gateway = createGateway(
-    { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0 },
-    {
-      catalogue,
-      payment,
-      relay,
-      options: [option],
-      readiness: [],
-      clock: systemClock,
-      log: silentLog,
-      metrics,
-      random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
-    },
-  );
+  const gateway = createGateway(gatewayOptions, {
+    catalogue,
+    payment,
+    relay,
+    options: [option],
+    readiness: [],
+    clock: systemClock,
+    log: silentLog,
+    metrics,
+    random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
+  });
   const { gatewayPort, metricsPort } = await gateway.listen();
   return {
     url: `http://127.0.0.1:${gatewayPort}`,

@@ -394,7 +394,7 @@ test("checked answers that wait for their settlement are bounded: beyond that th
 });
 
 test("the end: requests in flight are answered, then both ports are free", async () => {
-  const to = await startTestGateway({ drainTimeoutMs: 60_000 });
+  const to = await startTestGateway({ shutdownTimeoutMs: 60_000 });
   const { promise: reached, resolve: reach } = Promise.withResolvers<undefined>();
   const { promise, resolve } = Promise.withResolvers<undefined>();
   to.relay.answer = async () => {
@@ -413,7 +413,7 @@ test("the end: requests in flight are answered, then both ports are free", async
 });
 
 test("the end: work beyond the limit is told to stop, and releases", async () => {
-  const to = await startTestGateway({ drainTimeoutMs: 20 });
+  const to = await startTestGateway({ shutdownTimeoutMs: 20 });
   const { promise: reached, resolve: reach } = Promise.withResolvers<undefined>();
   to.relay.answer = () => {
     reach(undefined);

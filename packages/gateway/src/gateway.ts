@@ -125,12 +125,12 @@ export class GatewayServer implements Gateway {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isDraining) return;
     this.#isDraining = true;
-    const { drainTimeoutMs } = this.#opts;
+    const { shutdownTimeoutMs } = this.#opts;
     const closed = [closeListener(this.#listener), closeServer(this.#metricsServer)];
     const generations = this.#live === undefined ? [...this.#old] : [...this.#old, this.#live];
     await Promise.all([
-      ...generations.map(({ tracker }) => tracker.drained(drainTimeoutMs)),
-      this.#webSockets?.close(drainTimeoutMs),
+      ...generations.map(({ tracker }) => tracker.drained(shutdownTimeoutMs)),
+      this.#webSockets?.close(shutdownTimeoutMs),
     ]);
     await Promise.all(generations.map((generation) => generation.drain(0)));
     this.#listener.closeAllConnections();
@@ -192,7 +192,7 @@ export class GatewayServer implements Gateway {
         },
         consumeQuota: (request) => quotas.consume(limits(), request),
         consumeEvents: (request) => quotas.consumeEvents(limits(), request),
-        callTimeoutMs: () => this.#opts.freeTimeoutMs,
+        callTimeoutMs: () => this.#opts.upstreamTimeoutMs,
         counts: this.#socketCounts,
       },
     );
@@ -203,7 +203,7 @@ export class GatewayServer implements Gateway {
     this.#old.add(generation);
     await Promise.all([
       generation.drain(this.#opts.stallTimeoutMs),
-      sockets?.close(generation.opts.drainTimeoutMs, "reloaded"),
+      sockets?.close(generation.opts.shutdownTimeoutMs, "reloaded"),
     ]);
     this.#old.delete(generation);
   }

@@ -152,7 +152,7 @@ export class Generation {
     const optionsOf = typeof options === "function" ? options : () => options;
     const pipeline = new Pipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
     const paid = new PaidHandler(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
-    const { relayDomain, requestTimeoutMs, freeTimeoutMs: timeoutMs, maxBatchItems } = opts;
+    const { relayDomain, requestTimeoutMs, upstreamTimeoutMs: timeoutMs, maxBatchItems } = opts;
     const free = new FreeHandler(
       { relayDomain, requestTimeoutMs, timeoutMs, maxBatchItems },
       {

@@ -49,7 +49,7 @@ export {
   type GatewayModules,
   type GatewayOptions,
   type GatewayParts,
-  gatewayDefaults,
+  gatewayBounds,
   type OfferedOptions,
 } from "./types.ts";
-export { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
+export { type WebSocketLimits, webSocketBounds } from "./websocket/options.ts";

@@ -5,12 +5,13 @@ import { isAppError, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Relay, RelayOutcome, Subscriptions } from "@turnpike/relay";
 import { eventually, openSocket, refusedUpgrade } from "@turnpike/testkit";
+import { gatewayOptions } from "../test/options.ts";
 import { option, paymentHeader, service, standInRelay, startTestGateway } from "../test/stand-ins.ts";
-import { type GatewayOptions, type GatewayParts, gatewayDefaults } from "./types.ts";
+import type { GatewayOptions, GatewayParts } from "./types.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}';
-const OPTIONS: GatewayOptions = { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0, drainTimeoutMs: 60_000 };
+const OPTIONS: GatewayOptions = { ...gatewayOptions, shutdownTimeoutMs: 60_000 };
 
 function partsOf(services: readonly Service[], relay: Relay, change: Partial<GatewayParts> = {}): GatewayParts {
   const byId = new Map(services.map((item) => [item.id, item]));
@@ -195,7 +196,7 @@ test("WebSockets stay when a service that only the chain has comes or goes, and 
 });
 
 test("a gateway that stops during a reload ends both configurations", async () => {
-  const to = await startTestGateway({ drainTimeoutMs: 50 });
+  const to = await startTestGateway({ shutdownTimeoutMs: 50 });
   const inside = Promise.withResolvers<void>();
   to.relay.answer = () => {
     inside.resolve();
@@ -203,7 +204,7 @@ test("a gateway that stops during a reload ends both configurations", async () =
   };
   const slow = fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL });
   await inside.promise;
-  const { released } = to.gateway.replace({ ...OPTIONS, drainTimeoutMs: 50 }, partsOf([], standInRelay([])));
+  const { released } = to.gateway.replace({ ...OPTIONS, shutdownTimeoutMs: 50 }, partsOf([], standInRelay([])));
   const stopped = to[Symbol.asyncDispose]();
   assert.throws(
     () => to.gateway.replace(OPTIONS, partsOf([], standInRelay([]))),

@@ -7,7 +7,7 @@ import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
 import type { MetricsRegistry } from "./metrics/prometheus.ts";
 import type { ReadinessCheck } from "./monitoring/readiness.ts";
-import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
+import type { WebSocketLimits } from "./websocket/options.ts";
 
 export interface GatewayOptions {
   /** Address that the gateway listens on. */
@@ -55,12 +55,12 @@ export interface GatewayOptions {
   readonly maxHeldAnswerBytes: number;
   /** How long a connection may show no sign of life while something is due on it, such as a client that does not read. */
   readonly stallTimeoutMs: number;
-  /** Deadline of a free call. */
-  readonly freeTimeoutMs: number;
+  /** Deadline of a free call, over all attempts. */
+  readonly upstreamTimeoutMs: number;
   /** Most calls of one batch on the free relay; more are 413. */
   readonly maxBatchItems: number;
   /** How long requests in flight may go on after the gateway was told to stop. */
-  readonly drainTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
   /** Payments of one client that may be presented without paying, or be under way; more are 429 PAYMENT_RATE_LIMITED. */
   readonly unpaidPerClient: UnpaidRule;
   /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is believed. */
@@ -120,31 +120,10 @@ export interface Gateway extends AsyncDisposable {
   replace(opts: GatewayOptions, parts: GatewayParts): { readonly released: Promise<void> };
 }
 
-/** Bounds that suit one process. */
-export const gatewayDefaults: GatewayOptions = {
-  host: "127.0.0.1",
-  gatewayPort: 3069,
-  metricsPort: 9090,
-  publicUrl: undefined,
-  relayDomain: "localhost",
-  version: "0.1.0",
-  maxHeaderBytes: 32_768,
+/** Bounds that no key of the configuration sets. */
+export const gatewayBounds = {
   maxHeaders: 100,
-  headersTimeoutMs: 10_000,
-  requestTimeoutMs: 15_000,
   keepAliveTimeoutMs: 65_000,
-  maxConnections: 20_000,
-  maxConnectionsPerClient: 5_000,
-  maxConcurrentRequests: 2_000,
-  maxConcurrentPerClient: 256,
-  maxBufferedBytes: 256 * 1_048_576,
   maxHeldAnswerBytes: 512 * 1_048_576,
   stallTimeoutMs: 120_000,
-  freeTimeoutMs: 15_000,
-  maxBatchItems: 1_000,
-  drainTimeoutMs: 10_000,
-  unpaidPerClient: { burst: 500, perSecond: 5 },
-  trustedProxies: [],
-  webSockets: webSocketDefaults,
-  accessLog: { sample: 0, errors: false },
-};
+} as const satisfies Partial<GatewayOptions>;

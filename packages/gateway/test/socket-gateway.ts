@@ -5,13 +5,13 @@ import { createCatalogue } from "@turnpike/catalogue";
 import {
   createRelayEngine,
   createSubscriptions,
-  relayEngineDefaults,
   type SubscriptionOptions,
   subscriptionDefaults,
 } from "@turnpike/relay";
 import { PATIENCE_MS } from "@turnpike/testkit";
 import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { GatewayModules, GatewayOptions } from "../src/types.ts";
+import { relayOptions } from "./options.ts";
 import { startTestGateway, type TestGateway } from "./stand-ins.ts";
 
 /** A way to a server of this machine that can be cut. */
@@ -100,7 +100,7 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   const endpoints = input.httpUrl === undefined ? [] : [{ operator: "http", urls: { json_rpc: input.httpUrl } }];
   const relay = createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...relayOptions,
       connectTimeoutMs: PATIENCE_MS,
       suppliers: { eth: { endpoints, timeoutMs: PATIENCE_MS, maxAttempts: 2 } },
     },
@@ -123,7 +123,7 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
     modules,
   );
   const gateway = await startTestGateway(
-    { drainTimeoutMs: 500, ...input.options },
+    { shutdownTimeoutMs: 500, ...input.options },
     { catalogue, relay, subscriptions, metrics, ...input.modules },
   );
   return {

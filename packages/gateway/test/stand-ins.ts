@@ -27,7 +27,8 @@ import type { ParseCall } from "../src/edge/pipeline.ts";
 import { GatewayServer } from "../src/gateway.ts";
 import type { EdgeParts } from "../src/generation.ts";
 import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
-import { type Gateway, type GatewayModules, type GatewayOptions, gatewayDefaults } from "../src/types.ts";
+import type { Gateway, GatewayModules, GatewayOptions } from "../src/types.ts";
+import { gatewayOptions } from "./options.ts";
 
 /** The one option that the stand-ins offer. */
 export const option: PaymentOption = {
@@ -291,7 +292,7 @@ export async function startTestGateway(
   const payment = standInPayment();
   const relay = standInRelay(services.map(({ id }) => id));
   const gateway = new GatewayServer(
-    { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0, drainTimeoutMs: 500, ...change },
+    { ...gatewayOptions, shutdownTimeoutMs: 500, ...change },
     {
       catalogue: { services: byId, get: (id) => byId.get(id as ServiceId) },
       payment,

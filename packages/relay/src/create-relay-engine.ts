@@ -42,23 +42,12 @@ export function createRelayEngine(options: RelayEngineOptions, modules: RelayEng
   return new RelayEngine({ ...options, rules: options.suppliers }, { ...modules, suppliers, resources: transport });
 }
 
-/** Bounds that suit one process. */
-export const relayEngineDefaults: Omit<RelayEngineOptions, "suppliers"> = {
-  maxAnswerBytes: 4 * 1_048_576,
-  streamAfterBytes: 1_048_576,
-  maxStreamedBytes: 64 * 1_048_576,
+/** Bounds that no key of the configuration sets. */
+export const relayEngineBounds = {
   streamTimeoutMs: 60_000,
   maxCheckedBytes: 1_048_576,
-  probeIntervalMs: 10_000,
   probeTimeoutMs: 5_000,
   maxProbes: 8,
   connectTimeoutMs: 2_000,
   maxConnectionsPerOrigin: 64,
-  maxInFlight: 2_000,
-  maxInFlightBytes: 256 * 1_048_576,
-  maxCacheBytes: 64 * 1_048_576,
-  maxHeadAgeMs: 500,
-  maxOperatorShare: 0.5,
-  hedgeQuantile: 0.95,
-  maxHedgeShare: 0.1,
-};
+} as const satisfies Partial<RelayEngineOptions>;

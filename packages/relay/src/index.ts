@@ -2,7 +2,7 @@ export {
   createRelayEngine,
   type RelayEngineModules,
   type RelayEngineOptions,
-  relayEngineDefaults,
+  relayEngineBounds,
   type ServiceSuppliers,
 } from "./create-relay-engine.ts";
 export { BatchBudget } from "./engine/client-batch.ts";

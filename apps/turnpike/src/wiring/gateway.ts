@@ -6,8 +6,9 @@ import {
   createGateway,
   createPrometheusMetrics,
   type GatewayOptions,
-  gatewayDefaults,
+  gatewayBounds,
   type MetricsDump,
+  webSocketBounds,
 } from "@turnpike/gateway";
 import { noPayments } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
@@ -58,42 +59,24 @@ export interface GatewayService extends AsyncDisposable {
   dumpMetrics(): Promise<MetricsDump>;
 }
 
+/** The keys of `gateway` under the same names, and what is computed of them or comes from other sections. */
 export function gatewayOptions(config: Config): GatewayOptions {
   const { gateway, payment } = config;
-  const { max, maxPerClient, maxSubscriptionsPerSocket, ...bounds } = gateway.webSockets;
   const longestCallMs = gateway.upstreamTimeoutMs + payment.settleWaitMs + payment.facilitatorTimeoutMs;
   return {
-    ...gatewayDefaults,
-    host: gateway.host,
+    ...gatewayBounds,
+    ...gateway,
     gatewayPort: gateway.port,
     metricsHost: gateway.metrics.host,
     metricsPort: gateway.metrics.port,
     allowedHosts: config.allowedHosts,
     publicUrl: gateway.publicUrl?.replace(/\/+$/, ""),
-    relayDomain: gateway.relayDomain,
     version: productVersion(),
-    maxHeaderBytes: gateway.maxHeaderBytes,
     headersTimeoutMs: gateway.requestTimeoutMs,
-    requestTimeoutMs: gateway.requestTimeoutMs,
-    maxConnections: gateway.maxConnections,
     maxConnectionsPerClient: gateway.maxConnectionsPerClient ?? Math.ceil(gateway.maxConnections / 4),
-    stallTimeoutMs: Math.max(gatewayDefaults.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
-    maxBufferedBytes: gateway.maxBufferedBytes,
-    maxConcurrentRequests: gateway.maxConcurrentRequests,
-    maxConcurrentPerClient: gateway.maxConcurrentPerClient,
-    maxBatchItems: gateway.maxBatchItems,
-    freeTimeoutMs: gateway.upstreamTimeoutMs,
-    drainTimeoutMs: gateway.shutdownTimeoutMs,
+    stallTimeoutMs: Math.max(gatewayBounds.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
     unpaidPerClient: config.limits.unpaid.perClient,
-    trustedProxies: gateway.trustedProxies,
-    webSockets: {
-      ...gatewayDefaults.webSockets,
-      ...bounds,
-      maxWebSockets: max,
-      maxWebSocketsPerClient: maxPerClient,
-      maxSubscriptionsPerClient: maxSubscriptionsPerSocket,
-      maxBatchItems: gateway.maxBatchItems,
-    },
+    webSockets: { ...webSocketBounds, ...gateway.webSockets, maxBatchItems: gateway.maxBatchItems },
     accessLog: config.log.access,
   };
 }

@@ -5,7 +5,7 @@ import { type Config, readChainKeyFile } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
 import {
   MAX_REGISTERED_SERVICES,
-  relayEngineDefaults,
+  relayEngineBounds,
   type ServiceOrigin,
   SessionSource,
   SessionSuppliers,
@@ -79,7 +79,7 @@ export async function openSessions(
   );
   const suppliers = stack.use(
     new SessionSuppliers(
-      { ...relayEngineDefaults, ...config.relay, extraRelaysPercent, allowPrivateSuppliers },
+      { ...relayEngineBounds, ...config.relay, extraRelaysPercent, allowPrivateSuppliers },
       { source, threads, clock: systemClock, metrics, log },
     ),
   );

@@ -1,10 +1,10 @@
 import type { Catalogue } from "@turnpike/catalogue";
-import type { Config, SupplierConfig } from "@turnpike/config";
+import { type Config, SUPPLIER_DEFAULTS, type SupplierConfig } from "@turnpike/config";
 import {
   createRelayEngine,
   createSubscriptions,
   type RelayEngine,
-  relayEngineDefaults,
+  relayEngineBounds,
   type ServiceSuppliers,
   type SessionSuppliers,
   type SocketEndpoint,
@@ -25,9 +25,7 @@ function overHttp(supplier: SupplierConfig): ServiceSuppliers {
     const urls = Object.entries(endpoint.urls).filter(([rpcType]) => rpcType !== "websocket");
     return { ...endpoint, urls: Object.fromEntries(urls) };
   });
-  const { timeoutMs, maxAttempts, crossCheck, logs } = supplier;
-  const logRanges = { maxBlocks: logs.maxBlocks, maxParts: logs.maxParts };
-  return { endpoints, timeoutMs, maxAttempts, crossCheck, logRanges };
+  return { ...supplier, endpoints };
 }
 
 /**
@@ -44,11 +42,12 @@ export function createRelay(
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overHttp(one)]));
   return createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...relayEngineBounds,
       ...config.relay,
       suppliers,
       staticFallback: config.protocol.staticFallback,
       maxAnswerBytes: config.gateway.maxAnswerBytes,
+      defaultRules: SUPPLIER_DEFAULTS,
     },
     {
       ...parts,

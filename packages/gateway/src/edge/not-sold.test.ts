@@ -4,8 +4,8 @@ import type { ServiceId, SettlementId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { EarlierAdmission, Outcome } from "@turnpike/payment";
 import { openRaw, virtualClock } from "@turnpike/testkit";
+import { gatewayOptions } from "../../test/options.ts";
 import { option, paymentHeader, receipt, service, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { gatewayDefaults } from "../types.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
 const SETTLED: Outcome = {
@@ -32,7 +32,7 @@ async function serve(to: TestGateway, services: readonly Service[]): Promise<voi
   const byId = new Map(services.map((one) => [one.id, one]));
   const catalogue = { services: byId, get: (id: string) => byId.get(id as ServiceId) };
   const parts = { catalogue, relay: to.relay, options: [option] };
-  await to.gateway.replace({ ...gatewayDefaults, drainTimeoutMs: 500 }, parts).released;
+  await to.gateway.replace({ ...gatewayOptions, shutdownTimeoutMs: 500 }, parts).released;
 }
 
 test("attack: a charged buyer gets the stored answer of a service that is off sale, and of one that has gone", async () => {

@@ -3,8 +3,9 @@ import { request } from "node:http";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createRelayEngine, relayEngineDefaults } from "@turnpike/relay";
+import { createRelayEngine } from "@turnpike/relay";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
+import { relayOptions } from "../../test/options.ts";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createPrometheusMetrics } from "../metrics/prometheus.ts";
 
@@ -42,7 +43,7 @@ suite("filters on the free relay", () => {
     };
     const endpoints = [{ operator: "node", urls: { json_rpc: node.url } }];
     await using relay = createRelayEngine(
-      { ...relayEngineDefaults, suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 2 } } },
+      { ...relayOptions, suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 2 } } },
       modules,
     );
     await using to = await startTestGateway({}, { catalogue: createCatalogue(), relay });

@@ -6,11 +6,11 @@ import { Duplex } from "node:stream";
 import { after, before, suite, test } from "node:test";
 import { type RequestId, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
-import { gatewayDefaults } from "../types.ts";
+import { gatewayOptions } from "../../test/options.ts";
 import { ClientConnections } from "./client-connections.ts";
 import { applyHttpLimits, createHttpServer } from "./server.ts";
 
-const limits = { ...gatewayDefaults, maxConnections: 12, maxConnectionsPerClient: 4 };
+const limits = { ...gatewayOptions, maxConnections: 12, maxConnectionsPerClient: 4 };
 
 suite("connections of one client", () => {
   let server: Server;

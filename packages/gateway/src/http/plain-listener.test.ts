@@ -116,7 +116,7 @@ test("a client may open as many connections as on the other way, and one that is
 test("a request that is on its way when the gateway stops is answered, on both ways", async () => {
   for (const way of ["", NOT_PLAIN]) {
     for (const cut of [10, 60, -5]) {
-      const to = await startTestGateway({ drainTimeoutMs: 60_000 });
+      const to = await startTestGateway({ shutdownTimeoutMs: 60_000 });
       const held = Promise.withResolvers<void>();
       const reached = Promise.withResolvers<void>();
       to.relay.answer = async () => {

@@ -1,15 +1,15 @@
 /** Bounds of WebSockets of clients, and of the messages and subscriptions over them. */
 export interface WebSocketLimits {
   /** Open WebSockets; more are 503 before the upgrade. */
-  readonly maxWebSockets: number;
+  readonly max: number;
   /** Open WebSockets of one client; more are 429 before the upgrade. */
-  readonly maxWebSocketsPerClient: number;
+  readonly maxPerClient: number;
   /** Largest message of a client; a larger one closes with 1009. */
   readonly maxMessageBytes: number;
   /** Items of a batch. */
   readonly maxBatchItems: number;
   /** Subscriptions of one WebSocket; more are refused with an error. */
-  readonly maxSubscriptionsPerClient: number;
+  readonly maxSubscriptionsPerSocket: number;
   /** Bytes that may wait for one client; with more it reads too slowly and is closed with 1013. */
   readonly maxQueuedBytes: number;
   /**
@@ -27,17 +27,8 @@ export interface WebSocketLimits {
   readonly closeTimeoutMs: number;
 }
 
-/** Bounds that suit one process. */
-export const webSocketDefaults: WebSocketLimits = {
-  maxWebSockets: 10_000,
-  maxWebSocketsPerClient: 1_000,
-  maxMessageBytes: 1_048_576,
-  maxBatchItems: 1_000,
-  maxSubscriptionsPerClient: 100,
-  maxQueuedBytes: 4 * 1_048_576,
-  maxTotalQueuedBytes: 256 * 1_048_576,
-  maxMessagesInFlight: 32,
-  pingIntervalMs: 30_000,
+/** Bounds that no key of the configuration sets. */
+export const webSocketBounds = {
   messageTimeoutMs: 30_000,
   closeTimeoutMs: 2_000,
-};
+} as const satisfies Partial<WebSocketLimits>;

@@ -8,16 +8,16 @@ import { noMetrics } from "@turnpike/base";
 import type { PairedSocket } from "@turnpike/relay";
 import { eventually, openRaw, openSocket, PATIENCE_MS, refusedUpgrade, type SocketClient } from "@turnpike/testkit";
 import type { WebSocket } from "ws";
+import { gatewayOptions, webSocketOptions } from "../../test/options.ts";
 import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../../test/socket-gateway.ts";
 import { type SocketStub, type StubCall, startSocketStub } from "../../test/socket-stub.ts";
 import { service } from "../../test/stand-ins.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { CallersInFlight } from "../limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "../limits/types.ts";
-import { gatewayDefaults } from "../types.ts";
 import { WebSocketCounts } from "./counts.ts";
 import { noSubscriptions } from "./no-subscriptions.ts";
-import { type WebSocketLimits, webSocketDefaults } from "./options.ts";
+import type { WebSocketLimits } from "./options.ts";
 import { WebSocketHandler } from "./websocket-handler.ts";
 
 /** More than the system takes off a socket at once. */
@@ -63,7 +63,7 @@ async function stage(limits: Partial<WebSocketLimits> = {}, change: Partial<Sock
     chainId: 1,
     socketUrls: [stub.url],
     ...change,
-    options: { webSockets: { ...webSocketDefaults, closeTimeoutMs: PATIENCE_MS, ...limits }, ...change.options },
+    options: { webSockets: { ...webSocketOptions, closeTimeoutMs: PATIENCE_MS, ...limits }, ...change.options },
   });
   return {
     here,
@@ -103,7 +103,7 @@ async function settled({ socket, closed }: SocketClient): Promise<void> {
 /** The sessions are looked at by a timer that repeats, so that a test with mocked ones says when. */
 const MOCKED = { apis: ["setInterval" as const] };
 /** A thirtieth of the pings' interval. */
-const TICK_MS = webSocketDefaults.pingIntervalMs / 30;
+const TICK_MS = webSocketOptions.pingIntervalMs / 30;
 
 describe("upgrades", () => {
   test("unknown 404, no supplier 503, no WebSocket 400, bad handshake 400; each a JSON-RPC error", async () => {
@@ -141,7 +141,7 @@ describe("upgrades", () => {
   });
 
   test("over the cap 503, over the client's cap 429, over the rate 429; a place is free again after a close", async () => {
-    await using at = await stage({ maxWebSockets: 2 });
+    await using at = await stage({ max: 2 });
     const first = await openSocket(at.here.url);
     await using second = await openSocket(at.here.url);
     const refused = await refusedUpgrade(at.here.url);
@@ -151,12 +151,12 @@ describe("upgrades", () => {
     await using third = await openSocket(at.here.url);
     assert.ok(second.socket.readyState === 1 && third.socket.readyState === 1);
 
-    await using narrow = await stage({ maxWebSocketsPerClient: 1 });
+    await using narrow = await stage({ maxPerClient: 1 });
     await using only = await openSocket(narrow.here.url);
     assert.equal((await refusedUpgrade(narrow.here.url)).status, 429);
     assert.equal(only.socket.readyState, 1);
 
-    await using behind = await stage({ maxWebSocketsPerClient: 1 }, { options: { trustedProxies: ["127.0.0.1"] } });
+    await using behind = await stage({ maxPerClient: 1 }, { options: { trustedProxies: ["127.0.0.1"] } });
     const from = (address: string) => ({ "x-forwarded-for": address });
     await using one = await openSocket(behind.here.url, from("2001:db8:1:2::1"));
     assert.equal((await refusedUpgrade(behind.here.url, from("2001:db8:1:2:ffff::9"))).status, 429, "the same /64");
@@ -220,7 +220,7 @@ describe("heads of upgrades", () => {
       close: () => closed.resolve(),
     };
     const handler = new WebSocketHandler(
-      { relayDomain: "localhost", maxHeaders: 100, limits: webSocketDefaults },
+      { relayDomain: "localhost", maxHeaders: 100, limits: webSocketOptions },
       {
         services: [service("solana", { families: ["solana"] })],
         subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },
@@ -337,7 +337,7 @@ describe("messages", () => {
   });
 
   test("too large a message closes with 1009; too many subscriptions are refused", async () => {
-    await using at = await stage({ maxMessageBytes: 1_000, maxSubscriptionsPerClient: 2 });
+    await using at = await stage({ maxMessageBytes: 1_000, maxSubscriptionsPerSocket: 2 });
     await using client = await openSocket(at.here.url);
     await subscribed(client, 1);
     await subscribed(client, 2);
@@ -505,7 +505,7 @@ describe("subscriptions of clients", () => {
     deaf.socket.pause();
     // The first round of pings goes to all, the second finds out.
     for (const ended of [0, 1, 1]) {
-      context.mock.timers.tick(webSocketDefaults.pingIntervalMs);
+      context.mock.timers.tick(webSocketOptions.pingIntervalMs);
       assert.equal(await counted(at.here, silent), ended);
       await settled(alive);
     }
@@ -521,7 +521,7 @@ describe("subscriptions of clients", () => {
   });
 
   test("shutdown: what is worked on is answered, then 1001; new upgrades are refused", async () => {
-    const at = await stage({}, { options: { drainTimeoutMs: PATIENCE_MS } });
+    const at = await stage({}, { options: { shutdownTimeoutMs: PATIENCE_MS } });
     await using client = await openSocket(at.here.url);
     await subscribed(client);
     await using raw = await openRaw(at.here.gateway.port);
@@ -674,7 +674,7 @@ describe("networks whose clients have a supplier's WebSocket of their own", () =
     context.mock.timers.enable(MOCKED);
     await using to = await slowStage();
     assert.ok(await to.isRefused());
-    context.mock.timers.tick(gatewayDefaults.freeTimeoutMs - TICK_MS);
+    context.mock.timers.tick(gatewayOptions.upstreamTimeoutMs - TICK_MS);
     assert.ok(await to.isRefused());
     context.mock.timers.tick(2 * TICK_MS);
     assert.ok(!(await to.isRefused()));

@@ -122,7 +122,7 @@ export class WebSocketHandler {
       return;
     }
     const clientIp = clientIpOf(req);
-    const release = counts.acquire(clientKey(clientIp), this.#limits.maxWebSocketsPerClient);
+    const release = counts.acquire(clientKey(clientIp), this.#limits.maxPerClient);
     if (release === undefined) {
       const message = "This client has as many WebSockets as it may have.";
       this.#refuse(req, socket, service, codeAnswer("null", "RATE_LIMITED", { message }));
@@ -152,7 +152,7 @@ export class WebSocketHandler {
     if (fault !== undefined) return fault;
     if (this.#isClosing) return { code: "SHUTTING_DOWN" };
     if (target.service !== undefined && !offers(target.service)) return { code: "NO_SUPPLIERS" };
-    return counts.open >= this.#limits.maxWebSockets ? { code: "OVERLOADED" } : undefined;
+    return counts.open >= this.#limits.max ? { code: "OVERLOADED" } : undefined;
   }
 
   #refuse(req: IncomingMessage, socket: Duplex, service: Service | undefined, answer: Answer): void {

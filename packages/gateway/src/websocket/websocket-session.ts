@@ -224,7 +224,7 @@ export class WebSocketSession {
 
   /** True when the client may not have one more subscription. */
   get isFull(): boolean {
-    return (this.#subscriptions?.size ?? 0) >= this.#parts.limits.maxSubscriptionsPerClient;
+    return (this.#subscriptions?.size ?? 0) >= this.#parts.limits.maxSubscriptionsPerSocket;
   }
 
   /** True when the client has a subscription of this id. */

@@ -4,7 +4,8 @@ import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog } from "
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startEvmUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import type { RelayOutcome } from "../types.ts";
 import type { RelayEngine } from "./relay-engine.ts";
@@ -51,10 +52,7 @@ function relayTo(upstream: Upstream): RelayEngine {
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
   const suppliers = { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 1 } };
   const modules = { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 };
-  return createRelayEngine(
-    { ...relayEngineDefaults, suppliers, probeIntervalMs: 60_000, connectTimeoutMs: 60_000 },
-    modules,
-  );
+  return createRelayEngine({ ...engineOptions, suppliers, probeIntervalMs: 60_000, connectTimeoutMs: 60_000 }, modules);
 }
 
 /** Bytes of the answers, and how many there are none of because they are too much. */

@@ -4,7 +4,8 @@ import { noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed } from "@turnpike/protocol";
 import { startRecordedNode, virtualClock } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import type { CallInput } from "../families/family.ts";
 import { parsePaid } from "../families/registry.ts";
 
@@ -73,7 +74,7 @@ test("the Cosmos-style route in every form over sockets, against recorded answer
   const endpoint = { operator: "recorded", urls: { comet_bft: `${node.url}/`, rest: node.url } };
   await using relay = createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...engineOptions,
       connectTimeoutMs: 60_000,
       suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 2_000, maxAttempts: 2 } },
     },

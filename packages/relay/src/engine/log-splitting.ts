@@ -196,7 +196,7 @@ export function isLogQuery({ call }: Job): boolean {
  * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
  */
 export async function splitLogs(job: Job, tools: LogSplittingTools): Promise<UpstreamOutcome> {
-  const rules = job.context.rules.logRanges;
+  const rules = job.context.rules.logs;
   const tip = tools.tip(job);
   const range = logRange(job.call.params, tip);
   const { maxBlocks, maxParts } = rules;

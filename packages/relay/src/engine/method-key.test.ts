@@ -4,7 +4,8 @@ import { noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/
 import { createCatalogue } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import { parseFreePath, parseFreeRpc } from "../families/free-call.ts";
 import type { RelayEngine } from "./relay-engine.ts";
 
@@ -28,7 +29,7 @@ function relayTo(id: string, rpcType: "json_rpc" | "comet_bft", upstreams: reado
   const endpoints = upstreams.map(({ url }, at) => ({ operator: `op${at}`, urls: { [rpcType]: url } }));
   return createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...engineOptions,
       connectTimeoutMs: 60_000,
       suppliers: { [id]: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
     },

@@ -10,19 +10,13 @@ export interface CrossCheckRules {
   readonly strict: boolean;
 }
 
-/** What is sold is confirmed by a second operator where there is one. */
-export const DEFAULT_CROSS_CHECK: CrossCheckRules = { sold: 2, free: 1, methods: {}, strict: false };
-
 /** How large questions for logs are taken apart. */
 export interface LogRangeRules {
   /** Ranges of more blocks are asked in parts from the start; undefined: only when suppliers refuse the whole. */
-  readonly maxBlocks: number | undefined;
+  readonly maxBlocks?: number | undefined;
   /** Most parts of one question; a question that needs more gets the supplier's own refusal. */
   readonly maxParts: number;
 }
-
-/** Suppliers are asked for the whole first. */
-export const DEFAULT_LOG_RANGES: LogRangeRules = { maxBlocks: undefined, maxParts: 32 };
 
 /** How the suppliers of one service are asked. */
 export interface ServiceRules {
@@ -33,13 +27,15 @@ export interface ServiceRules {
   /** How answers are compared. */
   readonly crossCheck?: CrossCheckRules;
   /** How questions for logs are taken apart. */
-  readonly logRanges?: LogRangeRules;
+  readonly logs?: LogRangeRules;
 }
 
 /** Bounds of a `RelayEngine`, and its services' rules. */
 export interface EngineOptions {
-  /** By service id; a supplier set without rules has the defaults. */
+  /** By service id. */
   readonly rules: Readonly<Record<string, ServiceRules>>;
+  /** Of services without rules, and for what the rules of a service leave out. */
+  readonly defaultRules: Required<ServiceRules>;
   /** Largest answer that is taken. */
   readonly maxAnswerBytes: number;
   /** Free answers that are larger are passed on while they arrive, where the client accepts that. */
@@ -68,6 +64,3 @@ export interface EngineOptions {
   /** Most hedges for each call, on average. */
   readonly maxHedgeShare: number;
 }
-
-/** The rules of a service that has none. */
-export const DEFAULT_RULES: ServiceRules = { timeoutMs: 10_000, maxAttempts: 3 };

@@ -10,7 +10,8 @@ import {
   type UpstreamCall,
   virtualClock,
 } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 
 const clock = virtualClock();
 
@@ -21,7 +22,7 @@ async function probed(answer: (call: UpstreamCall) => string): Promise<readonly 
     eth: { endpoints: [{ operator: "one", urls: { json_rpc: upstream.url } }], timeoutMs: 60_000, maxAttempts: 1 },
   };
   await using relay = createRelayEngine(
-    { ...relayEngineDefaults, connectTimeoutMs: 60_000, suppliers, probeIntervalMs: 60_000 },
+    { ...engineOptions, connectTimeoutMs: 60_000, suppliers, probeIntervalMs: 60_000 },
     {
       catalogue: createCatalogue({}).services,
       clock,

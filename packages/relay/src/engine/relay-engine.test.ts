@@ -23,12 +23,8 @@ import {
   type UpstreamCall,
   virtualClock,
 } from "@turnpike/testkit";
-import {
-  createRelayEngine,
-  type RelayEngineOptions,
-  relayEngineDefaults,
-  type ServiceSuppliers,
-} from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine, type RelayEngineOptions, type ServiceSuppliers } from "../create-relay-engine.ts";
 import { parsePaid } from "../families/registry.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
@@ -79,7 +75,7 @@ function relayTo(
   // a test moves the clock by.
   return createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...engineOptions,
       suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 3, ...set } },
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,
@@ -438,7 +434,7 @@ test("base paths, keys in the query and headers go along; the root keeps its spe
     headers: { "x-key": "secret" },
   };
   await using relay = createRelayEngine(
-    { ...relayEngineDefaults, suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 1 } } },
+    { ...engineOptions, suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 1 } } },
     { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 },
   );
   await relay.send(request("pocket", "/health"));

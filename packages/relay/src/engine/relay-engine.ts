@@ -34,7 +34,7 @@ import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import { isSentOnce, type Job, mayHaveNews } from "./job.ts";
 import { MethodSurvey } from "./method-survey.ts";
-import { DEFAULT_RULES, type EngineOptions } from "./options.ts";
+import type { EngineOptions } from "./options.ts";
 import { ServiceContext } from "./service-context.ts";
 import { Target } from "./target.ts";
 
@@ -126,8 +126,8 @@ export class RelayEngine implements Relay, RelayControl {
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
     }
-    const { rules: given } = this.#options;
-    const rules = (Object.hasOwn(given, id) ? given[id] : undefined) ?? DEFAULT_RULES;
+    const { rules: given, defaultRules } = this.#options;
+    const rules = { ...defaultRules, ...(Object.hasOwn(given, id) ? given[id] : undefined) };
     const { maxOperatorShare } = this.#options;
     const memory = this.memory.of(service);
     const target = (endpoint: SupplierEndpoint): Target => this.#targetOf(service, endpoint, suppliers);

@@ -11,12 +11,12 @@ import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { ServiceView } from "../types.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import { Multiplexer } from "./multiplexer.ts";
-import { DEFAULT_CROSS_CHECK, DEFAULT_LOG_RANGES, type ServiceRules } from "./options.ts";
+import type { ServiceRules } from "./options.ts";
 import type { Target } from "./target.ts";
 
 export interface ServiceContextOptions {
   readonly service: Service;
-  readonly rules: ServiceRules;
+  readonly rules: Required<ServiceRules>;
   /** Part of the first attempts that one operator gets at most. */
   readonly maxOperatorShare: number;
 }
@@ -63,7 +63,7 @@ export class ServiceContext {
   constructor(options: ServiceContextOptions, modules: ServiceContextModules) {
     const { service, rules, maxOperatorShare } = options;
     this.service = service;
-    this.rules = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...rules };
+    this.rules = rules;
     this.memory = modules.memory;
     this.#modules = modules;
     this.#clock = modules.clock;

@@ -4,8 +4,9 @@ import { jsonText, noMetrics, type RequestId, type ServiceId, type SettlementId,
 import { createCatalogue, withRegistered } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
+import { engineOptions } from "../../test/engine-options.ts";
 import { type FakeAnswer, FakeSupplierSet, FakeTransport, failureOf } from "../../test/fake-suppliers.ts";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import type { RelayOutcome } from "../types.ts";
 import type { RelayEngine } from "./relay-engine.ts";
@@ -63,7 +64,7 @@ function sceneOf(
   const rules = { endpoints: [], timeoutMs: 60_000, maxAttempts: 3 };
   // Random numbers of 0 keep suppliers that nothing is known of in their order.
   const relay = createRelayEngine(
-    { ...relayEngineDefaults, probeIntervalMs: 60_000, ...change, suppliers: { eth: rules } },
+    { ...engineOptions, probeIntervalMs: 60_000, ...change, suppliers: { eth: rules } },
     {
       catalogue: services,
       suppliers: new Map([[ETH, set]]),
@@ -122,7 +123,7 @@ suite("suppliers of a set that may change", () => {
     const set = new FakeSupplierSet(refusing);
     set.become(["a"]);
     await using relay = createRelayEngine(
-      { ...relayEngineDefaults, suppliers: {} },
+      { ...engineOptions, suppliers: {} },
       {
         catalogue: services,
         suppliers: new Map([[ETH, set]]),
@@ -252,7 +253,7 @@ suite("suppliers of a set that may change", () => {
     const set = new FakeSupplierSet(transport);
     set.become(["a", "b"]);
     await using relay = createRelayEngine(
-      { ...relayEngineDefaults, suppliers: {} },
+      { ...engineOptions, suppliers: {} },
       {
         catalogue: new Map([[id, { ...eth, id }]]),
         suppliers: new Map([[id, set]]),

@@ -5,7 +5,8 @@ import { jsonText, type Metrics, noMetrics, type RequestId, type ServiceId, sile
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, probeResult, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import { ATTEMPTS } from "../metrics.ts";
 import type { RelayEngine } from "./relay-engine.ts";
@@ -75,7 +76,7 @@ function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): RelayEngine 
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
   return createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...engineOptions,
       suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,

@@ -11,7 +11,8 @@ import {
   type PaidRequest,
 } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import type { RelayEngine } from "../engine/relay-engine.ts";
 import type { RelayOutcome } from "../types.ts";
 import { type FreeRpc, parseFreePath, parseFreeRpc, takesPaths } from "./free-call.ts";
@@ -72,7 +73,7 @@ function relayTo(upstreams: readonly Upstream[], catalogue = registered, id: str
   const endpoints = upstreams.map(({ url }, at) => ({ operator: `op${at}`, urls: { json_rpc: url, rest: url } }));
   return createRelayEngine(
     {
-      ...relayEngineDefaults,
+      ...engineOptions,
       suppliers: { [id]: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,

@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { type Log, noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { SigningThreads } from "@turnpike/crypto";
 import type { RpcType } from "@turnpike/protocol";
-import { relayEngineDefaults } from "../create-relay-engine.ts";
+import { engineOptions } from "../../test/engine-options.ts";
 import { GrpcBackend } from "../transport/grpc-transport.ts";
 import type { GatewaySession } from "./gateway-session.ts";
 import type { SessionListener, SessionSource } from "./session-source.ts";
@@ -53,7 +53,7 @@ function suppliersOf(
   const log: Log = { ...silentLog, warn: ({ operator }) => void warned.push(operator) };
   const threads = new SigningThreads({ threads: 0 });
   const suppliers = new SessionSuppliers(
-    { ...relayEngineDefaults, extraRelaysPercent: 10, ...options },
+    { ...engineOptions, extraRelaysPercent: 10, ...options },
     { source, threads, clock: systemClock, metrics: noMetrics, log },
   );
   const set = suppliers.of([SERVICE]).get(SERVICE) ?? assert.fail();

@@ -4,8 +4,9 @@ import { jsonText, noMetrics, type RequestId, type ServiceId, type SettlementId,
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintFree, mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startEvmUpstream, virtualClock } from "@turnpike/testkit";
+import { engineOptions } from "../../test/engine-options.ts";
 import { FakeSupplierSet, FakeTransport, failureOf } from "../../test/fake-suppliers.ts";
-import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
+import { createRelayEngine } from "../create-relay-engine.ts";
 import type { RelayEngine } from "../engine/relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import { SocketSuppliers } from "../subscriptions/socket-suppliers.ts";
@@ -79,7 +80,7 @@ async function sceneOf(staticFallback: boolean, suppliers: Readonly<Record<strin
   const relay = stack.use(
     createRelayEngine(
       {
-        ...relayEngineDefaults,
+        ...engineOptions,
         probeIntervalMs: 60_000,
         staticFallback,
         suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
