@@ -32,7 +32,7 @@ async function rig(pages: Readonly<Record<string, string>>): Promise<Rig> {
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   for (const [path, page] of Object.entries(pages)) Object.assign(pages, { [path]: page.replaceAll("ORIGIN", origin) });
   const writer = openIndexWriter({ file: join(folder, "search.sqlite") }, { log: silentLog });
-  const extractor = createExtractor({}, { log: silentLog });
+  const extractor = createExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
   const collections = new Set<string>();
   return {
     folder,

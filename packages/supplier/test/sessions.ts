@@ -55,7 +55,7 @@ export function openTestStore(
   modules: Partial<RelayStoreModules> = {},
 ): Promise<RelayStore> {
   return RelayStore.open(
-    { folder, operators: [OPERATOR], leastFreeBytes: 0, isMachineWideLock: false, ...options },
+    { folder, operators: [OPERATOR], fsyncMs: 200, leastFreeBytes: 0, isMachineWideLock: false, ...options },
     { clock: systemClock, termsOf: async () => ({ ok: true, value: testTerms() }), ...modules },
   );
 }

@@ -50,12 +50,22 @@ export async function startSupplier(
   const queries = new PocketQueries({ briefMs: 0 }, { client, clock: systemClock });
   const store = stack.use(
     await RelayStore.open(
-      { folder, operators: [party.address], leastFreeBytes: 0, isMachineWideLock: false, ...options.store },
+      {
+        folder,
+        operators: [party.address],
+        fsyncMs: 200,
+        leastFreeBytes: 0,
+        isMachineWideLock: false,
+        ...options.store,
+      },
       { clock, termsOf: termsOfQueries(queries), ...observed },
     ),
   );
   const runner = stack.use(
-    new ClaimRunner({ signer: party, ...options.claims }, { store, head, queries, client, clock, ...observed }),
+    new ClaimRunner(
+      { signer: party, skipUnprofitableClaims: false, minBalanceUpokt: 1_000_000n, ...options.claims },
+      { store, head, queries, client, clock, ...observed },
+    ),
   );
   const owned = stack.move();
   return {

@@ -66,17 +66,7 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
   try {
     const service = stack.use(
       await startSearchService(
-        {
-          host: search.host,
-          port: search.port,
-          publicUrl: search.publicUrl,
-          allowedHosts,
-          timeoutMs: search.timeoutMs,
-          maxInFlight: search.maxInFlight,
-          cacheSeconds: search.cacheSeconds,
-          cacheBytes: search.cacheBytes,
-          version: productVersion(),
-        },
+        { ...search, publicUrl: search.publicUrl, allowedHosts, version: productVersion() },
         {
           engines: engines.list,
           log,

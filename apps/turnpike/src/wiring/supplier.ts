@@ -111,8 +111,8 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
       new ClaimRunner(
         {
           signer: createChainSigner(privateKey),
-          skipUnprofitable: supplier.skipUnprofitableClaims,
-          lowBalanceUpokt: BigInt(supplier.minBalanceUpokt),
+          skipUnprofitableClaims: supplier.skipUnprofitableClaims,
+          minBalanceUpokt: BigInt(supplier.minBalanceUpokt),
         },
         { store, head, queries: claimQueries, client: claimClient, clock: systemClock, log, metrics },
       ),

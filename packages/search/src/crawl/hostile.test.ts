@@ -372,7 +372,7 @@ describe("the real extractor", () => {
       "/b": html(whole("Second")),
       "/c": html(whole("Third", '<meta name="robots" content="noindex">')),
     });
-    await using extractor = createExtractor({}, { log: silentLog });
+    await using extractor = createExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
     const report = await bench.crawl(site.origin, {}, { extractor });
     assert.deepEqual([bench.paths, report.reasons], [["/", "/b"], { noindex: 1 }]);
     assert.match(bench.index.documents.get(`${site.origin}/b`)?.title ?? "", /Second/);

@@ -8,8 +8,8 @@ const SCRIPT = new URL("../../test/extract/worker.ts", import.meta.url);
 
 const TIMEOUT_MS = 60_000;
 
-const create = (opts: ExtractorOptions = {}, log: Log = silentLog): Extractor =>
-  createExtractor({ script: SCRIPT, timeoutMs: TIMEOUT_MS, ...opts }, { log });
+const create = (opts: Partial<ExtractorOptions> = {}, log: Log = silentLog): Extractor =>
+  createExtractor({ script: SCRIPT, timeoutMs: TIMEOUT_MS, maxPageBytes: 5_242_880, ...opts }, { log });
 
 /**
  * Lets no time pass but by `pass`, which lets it pass until a thread was ended with its page: one page's time at every
@@ -67,7 +67,7 @@ describe("extraction threads", () => {
   }
 
   it("refuse what is too large or empty without reading it", async () => {
-    await using extractor = create({ maxBodyBytes: 4 });
+    await using extractor = create({ maxPageBytes: 4 });
     assert.equal(outcome(await extractor.extract(order("12345"))), "too_large");
     assert.equal(outcome(await extractor.extract(order(""))), "empty");
     assert.equal(outcome(await extractor.extract(order("1234"))), "1234");

@@ -10,8 +10,8 @@ export interface ExtractorOptions {
   readonly timeoutMs?: number;
   /** Most memory of one thread, in MiB, for its heap and again for its buffers; 256 by default. */
   readonly maxHeapMb?: number;
-  /** Largest page, in bytes; 10 MiB by default. Larger ones are `too_large`. */
-  readonly maxBodyBytes?: number;
+  /** Largest page, in bytes. Larger ones are `too_large`. */
+  readonly maxPageBytes: number;
   /** Longest main text, in UTF-16 units; 500,000 by default. What follows is cut off. */
   readonly maxTextChars?: number;
   /** Most links of one page; 2,000 by default. */
@@ -52,7 +52,7 @@ export function createExtractor(opts: ExtractorOptions, modules: { readonly log:
     workers = 1,
     timeoutMs = 10_000,
     maxHeapMb = 256,
-    maxBodyBytes = 10_485_760,
+    maxPageBytes,
     maxTextChars = 500_000,
     maxLinks = 2_000,
     maxQueued = 256,
@@ -171,7 +171,7 @@ export function createExtractor(opts: ExtractorOptions, modules: { readonly log:
     async extract(page, signal) {
       signal?.throwIfAborted();
       if (closed) throw new AppError("SHUTTING_DOWN");
-      if (page.body.length > maxBodyBytes) return { ok: false, reason: "too_large" };
+      if (page.body.length > maxPageBytes) return { ok: false, reason: "too_large" };
       if (page.body.length === 0) return { ok: false, reason: "empty" };
       if (waiting.length >= maxQueued) throw new AppError("OVERLOADED");
       const { promise, resolve, reject } = Promise.withResolvers<Extracted>();

@@ -20,7 +20,7 @@ const extractor = createExtractor(
     // To start a thread may take as long as it does: only a page that is being read is cut.
     startMs: 1_000_000_000,
     maxHeapMb: 192,
-    maxBodyBytes: 12_000_000,
+    maxPageBytes: 12_000_000,
     maxTextChars: MAX_TEXT,
     maxLinks: MAX_LINKS,
   },

@@ -16,7 +16,7 @@ import type { Extractor, IndexProgress, IndexReport, IndexWriter, SourceDocument
 import { type IndexFolderOptions, indexFolder } from "./index-folder.ts";
 import { furtherSections } from "./source-state.ts";
 
-const threads = createExtractor({ workers: 1 }, { log: silentLog });
+const threads = createExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
   await threads?.[Symbol.asyncDispose]();

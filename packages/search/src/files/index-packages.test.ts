@@ -9,7 +9,7 @@ import { createExtractor } from "../extract/extractor.ts";
 import type { IndexReport } from "../types.ts";
 import { type IndexPackagesOptions, indexPackages } from "./index-packages.ts";
 
-const extractor = createExtractor({ workers: 1 }, { log: silentLog });
+const extractor = createExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
   await extractor?.[Symbol.asyncDispose]();

@@ -419,13 +419,13 @@ suite("ClaimRunner", () => {
 
   test("a claim that is worth less than its fees is made, unless the operator does not want it", async () => {
     const dear = { claims: { feeFor: () => [{ denom: "upokt", amount: 3_000n }] } };
-    for (const skipUnprofitable of [false, true]) {
-      await using rig = await SupplierRig.start(ALWAYS, { claims: { ...dear.claims, skipUnprofitable } });
+    for (const skipUnprofitableClaims of [false, true]) {
+      await using rig = await SupplierRig.start(ALWAYS, { claims: { ...dear.claims, skipUnprofitableClaims } });
       const header = await rig.serve(1);
       await rig.reach(22n);
       const { outcome } = rig.stateOf(header);
       const ended = outcome?.kind === "lost" ? outcome.why : outcome?.kind;
-      assert.equal(ended, skipUnprofitable ? "unprofitable" : "settled");
+      assert.equal(ended, skipUnprofitableClaims ? "unprofitable" : "settled");
     }
   });
 

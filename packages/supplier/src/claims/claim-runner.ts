@@ -51,10 +51,10 @@ import { type Settlements, settlementKey, settlementsOf } from "./settlement-eve
 export interface ClaimRunnerOptions {
   /** The operator's key, which signs claims and proofs. */
   readonly signer: ChainSigner;
-  /** Leave out claims that are worth less than their fees; false by default. A proof that is required is never left out. */
-  readonly skipUnprofitable?: boolean;
-  /** Fewer coins than this are reported; 1,000,000 (one POKT) by default. */
-  readonly lowBalanceUpokt?: bigint;
+  /** Leave out claims that are worth less than their fees. A proof that is required is never left out. */
+  readonly skipUnprofitableClaims: boolean;
+  /** A lower balance is reported. */
+  readonly minBalanceUpokt: bigint;
   /** How long after the newest block's time a transaction may be included; 120,000 by default. */
   readonly txTimeoutMs?: number;
   /** Fee for so much gas; one upokt for a million units by default. */
@@ -73,7 +73,6 @@ export interface ClaimRunnerModules {
   readonly faults?: FaultPoints;
 }
 
-const LOW_BALANCE_UPOKT = 1_000_000n;
 const CLAIM_GAS = 150_000n;
 const PROOF_GAS = 400_000n;
 /** So many blocks after a settlement its events count as gone when the node says that it has none. */
@@ -210,7 +209,7 @@ export class ClaimRunner implements AsyncDisposable {
       : undefined;
     if (claims?.ok === false) this.#log.warn({ text: claims.text }, "the chain's claims cannot be asked for");
     const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
-    const isChoosy = this.#options.skipUnprofitable === true;
+    const isChoosy = this.#options.skipUnprofitableClaims;
     const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams, signal }) : undefined;
     const settled = new Set(
       needs.filter(({ needed }) => needed.settlement).map(({ session }) => session.head.terms.windows.settlementHeight),
@@ -362,7 +361,7 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   #isUnwanted({ claim }: SessionState, { proofParams }: Asked): boolean {
-    if (this.#options.skipUnprofitable !== true || claim === undefined) return false;
+    if (!this.#options.skipUnprofitableClaims || claim === undefined) return false;
     const feeFor = this.#options.feeFor ?? usualFee;
     const sum = (gas: bigint): bigint => feeFor(gas).reduce((total, { amount }) => total + amount, 0n);
     const submissionFee = coinAmount(proofParams?.proofSubmissionFee) ?? 0n;
@@ -531,7 +530,7 @@ export class ClaimRunner implements AsyncDisposable {
     const balance = await queries.balance(address, { signal: this.#ended.signal });
     if (!balance.ok) return;
     this.#metrics.set(SUPPLIER_BALANCE, Number(balance.value), { operator });
-    const lowUpokt = this.#options.lowBalanceUpokt ?? LOW_BALANCE_UPOKT;
+    const lowUpokt = this.#options.minBalanceUpokt;
     const isLow = balance.value < lowUpokt;
     if (isLow && !this.#isLow) {
       this.#log.error(

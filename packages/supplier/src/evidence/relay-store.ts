@@ -37,10 +37,10 @@ export interface RelayStoreOptions {
   /** Operators whose relays are served and claimed. */
   readonly operators: readonly string[];
   /**
-   * A relay that was written down survives the process at once, and a loss of power after so long at most; 200 by default.
+   * A relay that was written down survives the process at once, and a loss of power after so long at most.
    * 0: each write is made safe before its relays are answered. Every claim is preceded by an fsync in any case.
    */
-  readonly fsyncMs?: number;
+  readonly fsyncMs: number;
   /** With less room on the disk no relay is begun, so that claims and proofs can still be noted; 67,108,864 by default. */
   readonly leastFreeBytes?: number;
   /** Most sessions of all operators that are not settled; 4,096 by default. Each open one holds a file. */
@@ -70,7 +70,6 @@ export interface RelayStoreModules {
 
 const UNREADABLE = "the evidence of a session cannot be read: it cannot be claimed";
 const LOCK_FILE = "operator.lock";
-const FSYNC_MS = 200;
 const LEAST_FREE_BYTES = 67_108_864;
 const MAX_SESSIONS = 4_096;
 const LOOK_AT_DISK_MS = 1_000;
@@ -117,7 +116,6 @@ export class RelayStore implements AsyncDisposable {
 
   private constructor(options: RelayStoreOptions, modules: RelayStoreModules) {
     this.#options = {
-      fsyncMs: FSYNC_MS,
       leastFreeBytes: LEAST_FREE_BYTES,
       maxSessions: MAX_SESSIONS,
       isMachineWideLock: true,

@@ -165,6 +165,7 @@ suite("relays of the real gateway, as they were recorded", () => {
       const options = {
         folder: scratch.folder,
         operators: [...KEYS.keys()],
+        fsyncMs: 200,
         leastFreeBytes: 0,
         isMachineWideLock: false,
       };
