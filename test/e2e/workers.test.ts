@@ -279,7 +279,7 @@ suite("a gateway of several processes", { concurrency: false }, () => {
       return suppliers.find(({ operator }) => operator === "bad")?.breaker ?? "";
     };
     await eventually("both hear through Redis", async () =>
-      [one, two].every(({ lines }) => lines.some(({ msg }) => msg.startsWith("hears other"))),
+      [one, two].every(({ lines }) => lines.some(({ msg }) => msg.startsWith("connected to Redis"))),
     );
     assert.equal(await stateOf(two.adminUrl), "closed");
     isBad = true;

@@ -97,7 +97,7 @@ function verbsOf(appendedPath: string): string {
   return appendedPath === "" ? ROOT_VERBS : PATH_VERBS;
 }
 
-/** Ends a client's attempt by what came of it. */
+/** Ends a client's attempt with the outcome of its sale. */
 function endSale(limit: UnpaidLimit, attempt: UnpaidAttempt, sale: Sale): void {
   if (sale.kind === "outcome") endOutcome(limit, attempt, sale.outcome, sale.isOwn);
   else if (sale.kind === "refused" || sale.kind === "unread") endRefused(attempt, sale.code);
@@ -233,7 +233,7 @@ export class PaidHandler {
     });
   }
 
-  /** Sells within the client's limit of payments that do not pay, and answers with what came of it. */
+  /** Sells within the client's limit of payments that do not pay, and answers with the outcome. */
   #sell(exchange: Exchange, purchase: Purchase): void {
     const { req, requestId, target, context } = exchange;
     const { budget, clientIp, unpaid, metrics } = this.#modules;

@@ -37,7 +37,7 @@ export function saleAnswer(refusedPayment: RefusedPayment, requestId: RequestId,
 
 function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, outcome: Outcome): Answer {
   if (outcome.kind === "released") {
-    // The payment failed before it was settled, and nothing was charged: the cause says whether the same one can be good.
+    // The payment failed before it was settled, and nothing was charged: the cause shows whether the same one can be valid.
     if (errorRow(outcome.code).http === 402) return refusedPayment(outcome.code);
     return errorAnswer(unavailable(outcome.code), requestId);
   }
@@ -69,7 +69,7 @@ function unavailable(code: ErrorCode): ErrorCode {
   return kept.includes(code) ? code : "SERVICE_UNAVAILABLE";
 }
 
-/** The cause of a settlement that failed, where it says more than that. */
+/** The cause of a settlement that failed, where it is more specific than that. */
 function failure(code: ErrorCode): ErrorCode {
   return errorRow(code).http === 402 ? code : "PAYMENT_SETTLEMENT_FAILED";
 }

@@ -105,7 +105,7 @@ export class PortStore implements LimitStore {
   #onMessage(message: unknown): void {
     const reply = readVerdicts(message);
     if (reply === undefined) return;
-    if (this.#failures >= MAX_FAILURES) this.#modules.log.info({}, "the primary answers again; limits are shared");
+    if (this.#failures >= MAX_FAILURES) this.#modules.log.info({}, "the primary answers again: limits are shared");
     this.#failures = 0;
     clearInterval(this.#probing);
     this.#probing = undefined;
@@ -118,7 +118,7 @@ export class PortStore implements LimitStore {
     const { log, metrics } = this.#modules;
     if (lost.length > 0) metrics.count(limitStoreFailures, { cause });
     if (++this.#failures === MAX_FAILURES) {
-      log.warn({ cause }, "the primary does not answer; limits go on without it");
+      log.warn({ cause }, "the primary does not answer: limits are applied without it");
     }
     if (this.#failures >= MAX_FAILURES) this.#probing ??= setInterval(() => this.#probe(), PROBE_MS).unref();
     for (const { resolve } of lost) resolve(undefined);
@@ -139,7 +139,7 @@ export class PortStore implements LimitStore {
 
 /**
  * A store whose place another one takes while it fails: limits that a deployment shares fall back to those that a machine
- * shares, as long as `mayFallBack`. What the first one let pass is noted in the second. Owns neither.
+ * shares, as long as `mayFallBack`. What the first one served is noted in the second. Disposes neither.
  */
 export function withFallback(first: LimitStore, second: PortStore, mayFallBack: () => boolean): LimitStore {
   const isSecond = (): boolean => mayFallBack() && second.isUp();

@@ -1,6 +1,5 @@
 import { type Clock, clientKey, type Metrics } from "@turnpike/base";
 import { limitedTotal } from "../metrics/gateway-metrics.ts";
-import { Refusals } from "./refusals.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateLimits, RateRequest, RateVerdict } from "./types.ts";
@@ -57,6 +56,7 @@ interface AppliedLimit {
 const EACH_SECOND: LimitRule = { requests: 0, windowSeconds: 1, onStoreFailure: "local" };
 const MAX_SERVICES = 10_000;
 const CLOSED_WAIT_MS = 1_000;
+const MAX_REFUSALS = 10_000;
 const UNLIMITED: RateVerdict = { ok: true, headers: [] };
 
 /**
@@ -73,7 +73,7 @@ export class FreeRateLimits implements RateLimits {
   readonly #account: Limit;
   /** The `RateLimit-Policy` of requests without a key, which are most. */
   readonly #keylessPolicy: string;
-  readonly #refusals = new Refusals();
+  readonly #refusals = new StoreRefusals();
 
   constructor(opts: RateLimitsOptions, modules: RateLimitsModules) {
     this.#modules = modules;
@@ -230,6 +230,41 @@ export class FreeRateLimits implements RateLimits {
   #eventsAreWithin(areWithin: boolean): boolean {
     if (!areWithin) this.#modules.metrics.count(limitedTotal, { limit: "client" });
     return areWithin;
+  }
+}
+
+/** A refusal of the store. */
+interface Refusal {
+  readonly items: number;
+  /** Items that counted then. */
+  readonly used: number;
+  /** Monotonic milliseconds until which at least as many items cannot fit. */
+  readonly untilMs: number;
+}
+
+/**
+ * What the store has refused recently. Room in a window comes only from items that leave it, so what is refused until a
+ * time stays refused until then. To evict one costs a question to the store and nothing else: the oldest are evicted beyond
+ * 10,000.
+ */
+class StoreRefusals {
+  readonly #byKey = new Map<string, Refusal>();
+
+  set(key: string, refusal: Refusal): void {
+    this.#byKey.delete(key);
+    this.#byKey.set(key, refusal);
+    if (this.#byKey.size <= MAX_REFUSALS) return;
+    const [oldest] = this.#byKey.keys();
+    if (oldest !== undefined) this.#byKey.delete(oldest);
+  }
+
+  /** The refusal that holds for this many items too; undefined when the store must be asked. */
+  find(key: string, items: number, nowMs: number): Refusal | undefined {
+    const refusal = this.#byKey.get(key);
+    if (refusal === undefined) return undefined;
+    if (refusal.untilMs > nowMs) return items >= refusal.items ? refusal : undefined;
+    this.#byKey.delete(key);
+    return undefined;
   }
 }
 

@@ -115,7 +115,7 @@ export class RedisStore implements LimitStore {
     this.#failures = 0;
     this.#client = client;
     this.#metrics.set(limitStoreUp, 1);
-    this.#log.info({}, "limits are shared");
+    this.#log.info({}, "connected to the store of the limits: limits are shared");
     return true;
   }
 
@@ -128,7 +128,8 @@ export class RedisStore implements LimitStore {
     if (client !== this.#client) return;
     this.#client = undefined;
     this.#metrics.set(limitStoreUp, 0);
-    if (!this.#loop.isStopped) this.#log.warn({ cause }, "the store of the limits is away; limits go on without it");
+    if (!this.#loop.isStopped)
+      this.#log.warn({ cause }, "the connection to the store of the limits is lost: limits are applied without it");
     destroyRedisClient(client);
     this.#loop.onLost();
   }

@@ -5,7 +5,7 @@ export interface StoreLimit {
   readonly windowMs: number;
 }
 
-/** What the store says of a request. */
+/** The store's verdict on a request. */
 export interface StoreVerdict {
   /** Place of the limit that refuses; -1 when all of them took the items. */
   readonly refusedBy: number;

@@ -4,7 +4,7 @@ import type { StoreLimit, StoreVerdict } from "./store.ts";
 /** One request as it goes from a worker to the primary: its items, then key, requests and window of each limit. */
 export type TakeWire = readonly (string | number)[];
 
-/** What came of it: place of the limit that refuses or -1, the wait, then used and oldest of each limit. */
+/** The verdict on it: place of the limit that refuses or -1, the wait, then used and oldest of each limit. */
 export type VerdictWire = readonly number[];
 
 /** Takes of one turn of a worker. `notes` were counted elsewhere, and are only added. */

@@ -160,7 +160,7 @@ export class RedisBus implements Bus, AsyncDisposable {
     this.#connection = connection;
     this.#loop.resetBackoff();
     this.#metrics.set(busUp, 1);
-    this.#log.info({}, "hears other processes through Redis");
+    this.#log.info({}, "connected to Redis: messages to other processes are sent");
     return true;
   }
 
@@ -168,7 +168,8 @@ export class RedisBus implements Bus, AsyncDisposable {
     if (connection !== this.#connection) return;
     this.#connection = undefined;
     this.#metrics.set(busUp, 0);
-    if (!this.#loop.isStopped) this.#log.warn({}, "Redis is away; processes share nothing through it meanwhile");
+    if (!this.#loop.isStopped)
+      this.#log.warn({}, "the connection to Redis is lost: messages to other processes are dropped");
     destroy(connection);
     this.#loop.onLost();
   }

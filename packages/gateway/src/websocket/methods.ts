@@ -91,7 +91,7 @@ export function cometLocal(
     .then((outcome) => (outcome === undefined ? result(id, "{}") : refused(id, outcome)));
 }
 
-/** As CometBFT says it: the cause stands in `data`. */
+/** An error in the form of CometBFT, with the cause in `data`. */
 function internal(id: string, data: string): Reply {
   const error = JSON.stringify({ code: -32603, message: "Internal error", data });
   return { body: `{"jsonrpc":"2.0","id":${id},"error":${error}}`, result: "INVALID_PARAMS" };

@@ -18,7 +18,7 @@ export interface WebSocketCallsModules {
 export interface CallingSocket {
   readonly service: Service;
   readonly dialect: "evm" | "comet";
-  /** Whose it is; see `callerOf`. */
+  /** The caller, as `callerOf` makes it. */
   readonly client: string;
 }
 
