@@ -80,7 +80,10 @@ const SERVERS: Readonly<Record<string, () => Promise<Served>>> = {
   async facilitator() {
     const facilitator = { verify: fails, settle: fails, supported: fails, missing: fails };
     const { url } = owned.use(
-      await createFacilitatorServer({ host: "127.0.0.1", port: 0 }, { facilitator, log: silentLog }),
+      await createFacilitatorServer(
+        { host: "127.0.0.1", port: 0, maxBodyBytes: 65_536, maxConcurrent: 256 },
+        { facilitator, log: silentLog },
+      ),
     );
     const places = [
       ...["/verify", "/settle"].map((path) => ({ path, allow: "POST" })),

@@ -28,6 +28,7 @@ serveParent<SettleOperations>(
       facilitator = new Facilitator(
         {
           assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }],
+          minAmountUnits: 1_000n,
           settleWaitMs: WAIT_MS,
           unpaidPerClient: () => ROOMY,
           unpaidPerPayer: () => ROOMY,

@@ -50,7 +50,19 @@ serveParent<VerifyOperations>(
       owned.use(rpc);
       verifier = owned.use(
         new EvmVerifier(
-          { networks: [{ network, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 }] },
+          {
+            networks: [
+              {
+                network,
+                asset: USDC_ADDRESS,
+                name: "USDC",
+                version: "2",
+                decimals: 6,
+                walletGas: 400_000,
+                deploymentGas: 2_000_000,
+              },
+            ],
+          },
           { ...modules, rpc: new Map([[network, rpc]]), clock: systemClock },
         ),
       );

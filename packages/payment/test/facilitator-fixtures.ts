@@ -109,6 +109,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
   };
   const opts = {
     assets: [{ network: NETWORK, address: ASSET, ...EXTRA }],
+    minAmountUnits: 1_000n,
     settleWaitMs: 60_000,
     unpaidPerClient: () => ROOMY,
     unpaidPerPayer: () => ROOMY,

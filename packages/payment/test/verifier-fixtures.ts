@@ -53,6 +53,8 @@ export const NETWORK: VerifierNetwork = {
   name: "USDC",
   version: "2",
   decimals: 6,
+  walletGas: 400_000,
+  deploymentGas: 2_000_000,
 };
 const PAY_TO: Address = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const CHAIN_ID = Number(LOCAL_NETWORK.slice(7));

@@ -43,7 +43,7 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
   const renewForever = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       await attempt("the renewal of leases", renew);
-      await pause(opts.leaseRenewMs ?? 2_000, stopping.signal);
+      await pause(opts.leaseRenewMs, stopping.signal);
     }
   };
 

@@ -20,8 +20,8 @@ const MAX_TRANSACTION_GAS = 16_777_216n;
 export function networkPolicy(opts: EngineOptions, net: EngineNetwork): NetworkPolicy {
   const gas = {
     perTransfer: net.gasPerTransfer ?? opts.gasPerTransfer,
-    perWallet: net.gasPerWallet ?? opts.gasPerWallet ?? 400_000n,
-    perDeployment: net.gasPerDeployment ?? opts.gasPerDeployment ?? 2_000_000n,
+    perWallet: net.gasPerWallet ?? opts.gasPerWallet,
+    perDeployment: net.gasPerDeployment ?? opts.gasPerDeployment,
   };
   const room = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
   return {

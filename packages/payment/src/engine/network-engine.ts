@@ -92,7 +92,7 @@ export class NetworkEngine implements AsyncDisposable {
     this.#chainTimeoutMs = opts.chainTimeoutMs ?? 5_000;
     this.#graceMs = opts.graceMs ?? 2_000;
     this.#maxQueue = opts.maxQueue ?? 10_000;
-    this.#reconcileMs = opts.reconcileMs ?? 5_000;
+    this.#reconcileMs = opts.reconcileMs;
     const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
     this.#idleMs = Math.max(slowestMs, 2_000);
     this.#pacer = new PollPacer(slowestMs, this.#idleMs);

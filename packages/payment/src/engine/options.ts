@@ -35,10 +35,10 @@ export interface TransactionBounds {
   readonly maxBatch: number;
   /** Gas limit of one transfer of an EOA's payment. */
   readonly gasPerTransfer: bigint;
-  /** Gas limit of a transaction for a deployed contract wallet; 400,000 by default. */
-  readonly gasPerWallet?: bigint;
-  /** Gas limit of a transaction that first deploys the payer's wallet; 2,000,000 by default. */
-  readonly gasPerDeployment?: bigint;
+  /** Gas limit of a transaction for a deployed contract wallet. */
+  readonly gasPerWallet: bigint;
+  /** Gas limit of a transaction that first deploys the payer's wallet. */
+  readonly gasPerDeployment: bigint;
   /** Age of the oldest open transaction of a key at which it is sent again with higher fees. */
   readonly bumpAfterMs: number;
   /** By how much; at least 12.5. */
@@ -60,10 +60,10 @@ export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
   readonly minRelayerBalanceWei: bigint;
   /** What is done with sales that cost more than they bring, read each time; undefined: they are settled. */
   readonly profit?: () => ProfitRule | undefined;
-  /** Longest time that a payment is held for a fuller transaction, where the rule says `wait`; 0 by default. */
-  readonly holdMs?: number;
-  /** Time at the end of a payment's window in which it is not held any more; 10,000 by default. */
-  readonly holdReserveMs?: number;
+  /** Longest time that a payment is held for a fuller transaction, where the rule says `wait`. */
+  readonly holdMs: number;
+  /** Time at the end of a payment's window in which it is not held any more. */
+  readonly holdReserveMs: number;
 }
 
 /** Networks, bounds and intervals of the settlement engine. */
@@ -77,10 +77,10 @@ export interface EngineOptions extends TransactionBounds {
   readonly cancelAfterMs?: number;
   /** Slowest polling for receipts. */
   readonly pollMs: number;
-  /** How often leases are renewed; a fraction of the ledger's lease time. 2,000 by default. */
-  readonly leaseRenewMs?: number;
-  /** How often finality, closed windows, orphans and free keys are looked at. 5,000 by default. */
-  readonly reconcileMs?: number;
+  /** How often leases are renewed; a fraction of the ledger's lease time. */
+  readonly leaseRenewMs: number;
+  /** How often finality, closed windows, orphans and free keys are looked at. */
+  readonly reconcileMs: number;
   /** Longest wait for one answer of the chain that a payment waits for. 5,000 by default. */
   readonly chainTimeoutMs?: number;
   /** How long what is under way is waited for after its caller's time is up, and at the end. 2,000 by default. */

@@ -50,8 +50,8 @@ export class ProfitGuard {
     this.#fees = fees;
     this.#maxBatch = maxBatch;
     this.#modules = modules;
-    this.#maxHoldMs = net.holdMs ?? 0;
-    this.#reserveMs = net.holdReserveMs ?? 10_000;
+    this.#maxHoldMs = net.holdMs;
+    this.#reserveMs = net.holdReserveMs;
     this.#faultLog = new FaultLogThrottle(modules.clock);
   }
 

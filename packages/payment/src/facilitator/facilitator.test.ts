@@ -40,13 +40,22 @@ before(async () => {
   };
   const key = await bed.relayerKey();
   const modules = { ...bed.modules(ledger), clock: systemClock, log: silentLog, metrics: noMetrics };
-  const asset = { network: NETWORK, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 };
+  const asset = {
+    network: NETWORK,
+    asset: USDC_ADDRESS,
+    name: "USDC",
+    version: "2",
+    decimals: 6,
+    walletGas: 400_000,
+    deploymentGas: 2_000_000,
+  };
   const verifier = owned.use(new EvmVerifier({ networks: [asset], workers: 0 }, modules));
   const settler = owned.use(await createEngine(bed.options([key]), modules));
   const facilitator = new Facilitator(
     {
       assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
       payToAllowed: [PAY_TO],
+      minAmountUnits: 1_000n,
       settleWaitMs: 60_000,
       signers: [privateKeyToAddress(key)],
       unpaidPerClient: () => ({ burst: 1_000, perSecond: 1 }),
@@ -54,7 +63,12 @@ before(async () => {
     },
     { ...modules, verifier, settler },
   );
-  server = owned.use(await createFacilitatorServer({ host: "127.0.0.1", port: 0 }, { facilitator, log: silentLog }));
+  server = owned.use(
+    await createFacilitatorServer(
+      { host: "127.0.0.1", port: 0, maxBodyBytes: 65_536, maxConcurrent: 256 },
+      { facilitator, log: silentLog },
+    ),
+  );
   client = new HTTPFacilitatorClient({ url: server.url });
 });
 after(() => owned?.disposeAsync());
@@ -264,7 +278,7 @@ test("more requests at once than it takes are answered 503", async () => {
     missing: () => Promise.resolve([]),
   };
   await using narrow = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, maxConcurrent: 2 },
+    { host: "127.0.0.1", port: 0, maxBodyBytes: 65_536, maxConcurrent: 2 },
     { facilitator: busy, log: silentLog },
   );
   const ask = (path: string) =>

@@ -10,8 +10,8 @@ import { rateLimited } from "./results.ts";
 export interface PaymentCheckOptions {
   /** Receivers that are served; any when undefined. */
   readonly payToAllowed?: readonly Address[];
-  /** Least amount that is settled, in the asset's smallest unit, since each costs gas; 1,000 by default, never below 1. */
-  readonly minAmountUnits?: bigint;
+  /** Least amount that is settled, in the asset's smallest unit, since each costs gas; never below 1. */
+  readonly minAmountUnits: bigint;
 }
 
 /** Decides whether a payment is valid and would be settled here, at least cost first. */
@@ -23,7 +23,7 @@ export class PaymentChecks {
   readonly #payers: UnpaidLimit;
 
   constructor(
-    { payToAllowed, minAmountUnits = 1_000n }: PaymentCheckOptions,
+    { payToAllowed, minAmountUnits }: PaymentCheckOptions,
     modules: {
       readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
       readonly settler: Settler;

@@ -20,14 +20,14 @@ import type { FacilitatorResult } from "./results.ts";
 export interface FacilitatorServerOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
-  /** Most bytes of a body; 65,536 by default. */
-  readonly maxBodyBytes?: number;
+  /** Most bytes of a body. */
+  readonly maxBodyBytes: number;
   /** Longest time for a request to arrive; 10,000 by default. */
   readonly requestTimeoutMs?: number;
   /** Proxies whose `X-Forwarded-For` says who a client is; none by default. */
   readonly trustedProxies?: readonly string[];
-  /** Most verifications and settlements at once; more are answered 503 OVERLOADED. 256 by default. */
-  readonly maxConcurrent?: number;
+  /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
+  readonly maxConcurrent: number;
 }
 
 /** Modules of a facilitator's server, which owns none of them. */
@@ -68,7 +68,7 @@ export async function createFacilitatorServer(
   const { facilitator, log } = modules;
   const stopping = new AbortController();
   const app = fastify({
-    bodyLimit: opts.maxBodyBytes ?? 65_536,
+    bodyLimit: opts.maxBodyBytes,
     requestTimeout: opts.requestTimeoutMs ?? 10_000,
     genReqId: () => randomUUID(),
     forceCloseConnections: "idle",
@@ -103,7 +103,7 @@ export async function createFacilitatorServer(
   const clientIp = createClientIp(opts.trustedProxies ?? []);
   const clientOf = ({ raw }: FastifyRequest): string => clientKey(clientIp(raw));
 
-  const maxConcurrent = opts.maxConcurrent ?? 256;
+  const maxConcurrent = opts.maxConcurrent;
   let running = 0;
   const bounded = async <T>(work: () => Promise<FacilitatorResult<T>>): Promise<FacilitatorResult<T>> => {
     if (running >= maxConcurrent) return { kind: "error", code: "OVERLOADED" };

@@ -34,8 +34,8 @@ export interface RemoteSettlerOptions {
   readonly maxConnections?: number;
   /** Slowest polling for evidence on the chain. */
   readonly pollMs: number;
-  /** How often finality and closed windows are looked at. 5,000 by default. */
-  readonly reconcileMs?: number;
+  /** How often finality and closed windows are looked at. */
+  readonly reconcileMs: number;
 }
 
 /** Modules of the remote settler, which owns none of them. */

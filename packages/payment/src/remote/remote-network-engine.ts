@@ -84,7 +84,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
     this.#idleMs = Math.max(slowestMs, 2_000);
     this.#pacer = new PollPacer(slowestMs, this.#idleMs);
-    this.#reconcileMs = opts.reconcileMs ?? 5_000;
+    this.#reconcileMs = opts.reconcileMs;
     this.#faultLogs = {
       chain: new FaultLogThrottle(clock),
       reconcile: new FaultLogThrottle(clock),

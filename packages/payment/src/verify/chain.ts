@@ -60,8 +60,8 @@ export class VerifierChain implements Disposable {
     this.wallet = new WalletChecker(
       {
         allowedFactories: allowedFactories(network, opts),
-        walletGas: network.walletGas ?? opts.walletGas ?? 400_000,
-        deploymentGas: network.deploymentGas ?? opts.deploymentGas ?? 2_000_000,
+        walletGas: network.walletGas,
+        deploymentGas: network.deploymentGas,
         maxChecks: opts.maxWalletChecks ?? 32,
       },
       { access },

@@ -20,9 +20,11 @@ export interface VerifierNetwork {
   readonly multicall3?: Address;
   /** Factories that may deploy a payer's wallet (ERC-6492); none by default. */
   readonly allowedFactories?: readonly Address[];
+  /** Gas that a deployed wallet's transfer may use, as much as the settlement allows it; that of a network's first entry counts. */
+  readonly walletGas: number;
+  /** The same for deploying a wallet and its transfer. */
+  readonly deploymentGas: number;
   /** These of the network itself, in place of {@link VerifierOptions}'; those of its first entry count. */
-  readonly walletGas?: number;
-  readonly deploymentGas?: number;
   readonly priorityFeeWei?: bigint;
   readonly relayers?: readonly Address[];
 }
@@ -43,10 +45,6 @@ export interface VerifierOptions {
   readonly maxExchanges?: number;
   /** Most checks of contract wallets of one network at once; 32 by default. */
   readonly maxWalletChecks?: number;
-  /** Gas that a deployed wallet's transfer may use; 400,000 by default. As much as the settlement allows it. */
-  readonly walletGas?: number;
-  /** Gas for deploying a wallet and its transfer; 2,000,000 by default. As much as the settlement allows it. */
-  readonly deploymentGas?: number;
   /** How long "this account has no code" is believed; 5,000 by default. */
   readonly codeCacheMs?: number;
   /**
