@@ -62,8 +62,8 @@ export class Attempts {
       if (filter === "create" && !result.isError) result = withTaggedFilter(target, job.client, result);
       else result = checkAgainstChain(target, job, result, nowMs);
     } else {
-      const restMs = response.ok ? retryAfterMsOf(response) : undefined;
-      if (restMs !== undefined) target.quality.rest(nowMs, restMs);
+      const pauseMs = response.ok ? retryAfterMsOf(response) : undefined;
+      if (pauseMs !== undefined) target.quality.pause(nowMs, pauseMs);
       if (result.reason === "state_unavailable") learnFromFailure(target, job, nowMs);
       span?.fail(result.reason);
     }

@@ -159,7 +159,7 @@ async function relayTogether(
     }
     if (response.stream !== undefined) throw new AppError("INTERNAL", { message: "A batch was streamed." });
     const pauseMs = retryAfterMsOf(response);
-    if (pauseMs !== undefined) target.quality.rest(clock.monotonicMs(), pauseMs);
+    if (pauseMs !== undefined) target.quality.pause(clock.monotonicMs(), pauseMs);
     const read = readBatch(target.family, joined, response, target.operator);
     if (read.kind === "refused") {
       if (!read.isForBytes) target.refusedBatch(items.length);

@@ -175,7 +175,7 @@ test("the list is never empty while anybody may be asked, and nobody stands in i
         const one = member(`m${i}`, 0, fields);
         if (trouble === "open") open(one);
         if (trouble === "probation") for (let n = 0; n < 20; n++) one.quality.failed(NOW - 1_000, "timeout");
-        if (trouble === "resting") one.quality.rest(NOW, 5_000);
+        if (trouble === "resting") one.quality.pause(NOW, 5_000);
         if (trouble === "lacking") one.quality.lacks("op", NOW);
         return one;
       });

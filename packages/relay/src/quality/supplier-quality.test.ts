@@ -11,7 +11,7 @@ const REASONS = Object.keys(SEVERITY) as QualityReason[];
 test("whatever is told, the score is in [0, 100], and a failure now never raises it", () => {
   const event = fc.tuple(
     fc.integer({ min: 0, max: 20_000 }),
-    fc.constantFrom("good", "probeGood", "rest", "reset", "absorb", ...REASONS),
+    fc.constantFrom("good", "probeGood", "pause", "reset", "absorb", ...REASONS),
     fc.integer({ min: 0, max: 10_000 }),
   );
   fc.assert(
@@ -26,7 +26,7 @@ test("whatever is told, the score is in [0, 100], and a failure now never raises
           one.compare(20);
           if (what === "good") one.good(nowMs, value);
           else if (what === "probeGood") one.probeGood(nowMs, value);
-          else if (what === "rest") one.rest(nowMs, value);
+          else if (what === "pause") one.pause(nowMs, value);
           else if (what === "reset") one.reset(nowMs);
           else if (what === "absorb") one.absorb(other.snapshot(0), `peer${value % 3}`, nowMs);
           else one.failed(nowMs, what, value);
@@ -61,7 +61,7 @@ test("a flapping supplier gets its score back slowly, a steady one has it", () =
 
 test("a pause that it asks for is kept, a minute at most; refusals at once are one, and in a row they double", () => {
   const quality = fresh();
-  quality.rest(0, 3_600_000);
+  quality.pause(0, 3_600_000);
   assert.deepEqual([quality.state(59_999), quality.state(60_000)], ["open", "closed"]);
   for (let i = 0; i < 20; i++) quality.failed(70_000, "rate_limited", 30);
   assert.equal(quality.view(70_000).openForMs, 1_000);
@@ -70,7 +70,7 @@ test("a pause that it asks for is kept, a minute at most; refusals at once are o
   quality.good(73_200, 30);
   quality.failed(73_300, "rate_limited", 30);
   assert.equal(quality.view(73_300).openForMs, 1_000);
-  quality.rest(80_000, Number.NaN);
+  quality.pause(80_000, Number.NaN);
   assert.equal(quality.state(80_000), "closed");
 });
 
@@ -106,7 +106,7 @@ test("a supplier that never answers and loses every hedge ends behind an open br
 test("after a reset it is as if nothing had been", () => {
   const quality = fresh();
   for (let i = 0; i < 9; i++) quality.failed(i * 1_000, "wrong_id", 5);
-  quality.rest(9_000, 60_000);
+  quality.pause(9_000, 60_000);
   quality.lacks("eth_config", 9_000);
   quality.reset(9_000);
   const { score, breaker, openForMs } = quality.view(9_000);

@@ -6,10 +6,10 @@ import { DEFAULT_SCORE, type QualityReason, Score, type ScoreOptions, SEVERITY, 
 export interface QualityOptions {
   readonly score: ScoreOptions;
   readonly breaker: BreakerOptions;
-  /** Time for which it is left alone when it wants fewer calls and names no time; each next time in a row is twice as long. */
-  readonly firstRestMs: number;
-  /** It is never left alone for longer, whatever it asks for. */
-  readonly maxRestMs: number;
+  /** Time for which it gets no calls when it wants fewer and names no time; each next time in a row is twice as long. */
+  readonly firstPauseMs: number;
+  /** It is never paused for longer, whatever it asks for. */
+  readonly maxPauseMs: number;
   /** Time for which it is remembered that an operation is not served. */
   readonly lackMs: number;
   readonly maxLacks: number;
@@ -19,8 +19,8 @@ export interface QualityOptions {
 export const DEFAULT_QUALITY: QualityOptions = {
   score: DEFAULT_SCORE,
   breaker: DEFAULT_BREAKER,
-  firstRestMs: 1_000,
-  maxRestMs: 60_000,
+  firstPauseMs: 1_000,
+  maxPauseMs: 60_000,
   lackMs: 300_000,
   maxLacks: 256,
 };
@@ -68,8 +68,8 @@ export class SupplierQuality {
   #downMs = 0;
   #latencyMs = 0;
   #medianMs = 0;
-  #restUntilMs = 0;
-  #rests = 0;
+  #pausedUntilMs = 0;
+  #pauses = 0;
   #knownMs = Number.NEGATIVE_INFINITY;
   #goodCallMs = Number.NEGATIVE_INFINITY;
   #callMs = Number.NEGATIVE_INFINITY;
@@ -87,7 +87,7 @@ export class SupplierQuality {
   good(nowMs: number, latencyMs: number): void {
     this.#callMs = nowMs;
     this.#goodCallMs = nowMs;
-    this.#rests = 0;
+    this.#pauses = 0;
     this.#smooth(latencyMs);
     this.#good(nowMs, latencyMs, false);
   }
@@ -117,9 +117,9 @@ export class SupplierQuality {
   }
 
   /** It asked for a pause (`Retry-After`). */
-  rest(nowMs: number, pauseMs: number): void {
+  pause(nowMs: number, pauseMs: number): void {
     if (!(pauseMs > 0)) return;
-    this.#restUntilMs = Math.max(this.#restUntilMs, nowMs + Math.min(pauseMs, this.#options.maxRestMs));
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + Math.min(pauseMs, this.#options.maxPauseMs));
     this.#look(nowMs);
   }
 
@@ -130,8 +130,8 @@ export class SupplierQuality {
     this.#breaker.reset(nowMs);
     this.#peers.clear();
     this.#lacks.clear();
-    this.#restUntilMs = 0;
-    this.#rests = 0;
+    this.#pausedUntilMs = 0;
+    this.#pauses = 0;
     this.#isFailing = false;
     this.#look(nowMs);
   }
@@ -156,9 +156,9 @@ export class SupplierQuality {
     return false;
   }
 
-  /** `open` while its breaker is, and while it rests. */
+  /** `open` while its breaker is, and while it is paused. */
   state(nowMs: number): BreakerState {
-    if (nowMs < this.#restUntilMs) return "open";
+    if (nowMs < this.#pausedUntilMs) return "open";
     return this.#breaker.state(nowMs);
   }
 
@@ -185,12 +185,12 @@ export class SupplierQuality {
 
   view(nowMs: number): QualityView {
     this.#look(nowMs);
-    const openForMs = Math.max(0, this.#restUntilMs - nowMs, this.#breaker.openForMs(nowMs));
+    const openForMs = Math.max(0, this.#pausedUntilMs - nowMs, this.#breaker.openForMs(nowMs));
     return { score: this.score(nowMs), breaker: this.state(nowMs), latencyMs: this.latencyMs, openForMs };
   }
 
   probeNeed(nowMs: number): ProbeNeed {
-    if (nowMs < this.#restUntilMs) return "rare";
+    if (nowMs < this.#pausedUntilMs) return "rare";
     if (this.#isFailing || this.#knownMs === Number.NEGATIVE_INFINITY) return "soon";
     if (this.#breaker.state(nowMs) !== "closed") return "soon";
     const isRare = nowMs - this.#goodCallMs < BUSY_MS || nowMs - this.#callMs > IDLE_MS;
@@ -239,10 +239,10 @@ export class SupplierQuality {
 
   /** It lives and wants fewer calls. Many refusals at once are one. */
   #limited(nowMs: number, latencyMs: number): void {
-    if (nowMs - latencyMs < this.#restUntilMs) return;
-    const { firstRestMs, maxRestMs } = this.#options;
-    this.rest(nowMs, Math.min(maxRestMs, firstRestMs * 2 ** this.#rests));
-    this.#rests = Math.min(this.#rests + 1, 16);
+    if (nowMs - latencyMs < this.#pausedUntilMs) return;
+    const { firstPauseMs, maxPauseMs } = this.#options;
+    this.pause(nowMs, Math.min(maxPauseMs, firstPauseMs * 2 ** this.#pauses));
+    this.#pauses = Math.min(this.#pauses + 1, 16);
   }
 
   #smooth(latencyMs: number): void {

@@ -2,13 +2,13 @@ import type { Clock } from "@turnpike/base";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 
-const FIRST_REST_MS = 500;
-const LONGEST_REST_MS = 30_000;
-const WRONG_CHAIN_REST_MS = 300_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+const WRONG_CHAIN_PAUSE_MS = 300_000;
 
 interface History {
   failures: number;
-  restUntilMs: number;
+  pausedUntilMs: number;
 }
 
 export interface SocketSuppliersModules {
@@ -45,27 +45,27 @@ export class SocketSuppliers {
     if (own.isReserve !== true) return false;
     const nowMs = this.#modules.clock.monotonicMs();
     return endpoints.some(
-      (one) => one.isReserve !== true && !this.#modules.isDrained(one.operator) && this.#restMs(one, nowMs) <= 0,
+      (one) => one.isReserve !== true && !this.#modules.isDrained(one.operator) && this.#pausedForMs(one, nowMs) <= 0,
     );
   }
 
-  #restMs(endpoint: SupplierEndpoint, nowMs: number): number {
-    return (this.#records.get(keyOf(endpoint))?.restUntilMs ?? 0) - nowMs;
+  #pausedForMs(endpoint: SupplierEndpoint, nowMs: number): number {
+    return (this.#records.get(keyOf(endpoint))?.pausedUntilMs ?? 0) - nowMs;
   }
 
   #endpoints(): readonly SupplierEndpoint[] {
     return this.#suppliers.endpoints().filter(({ rpcType }) => rpcType === "websocket");
   }
 
-  /** In the order in which they should be tried: those in reserve come late, those that rest after failures last; none only when all are drained. */
+  /** In the order in which they should be tried: those in reserve come late, those that are paused after failures last; none only when all are drained. */
   order(): readonly SupplierEndpoint[] {
     const nowMs = this.#modules.clock.monotonicMs();
     const endpoints = this.#endpoints();
     const keys = new Set(endpoints.map(keyOf));
     this.#records = new Map([...this.#records].filter(([key]) => keys.has(key)));
     const rank = (endpoint: SupplierEndpoint): number => {
-      const restMs = this.#restMs(endpoint, nowMs);
-      if (restMs > 0) return 2 + restMs;
+      const pauseMs = this.#pausedForMs(endpoint, nowMs);
+      if (pauseMs > 0) return 2 + pauseMs;
       return (endpoint.isReserve === true ? 1 : 0) + this.#modules.random();
     };
     return endpoints
@@ -79,15 +79,15 @@ export class SocketSuppliers {
   failed(endpoint: SupplierEndpoint): void {
     const { clock, random } = this.#modules;
     const failures = (this.#records.get(keyOf(endpoint))?.failures ?? 0) + 1;
-    const restMs = Math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** Math.min(failures, 16)) * (0.8 + 0.4 * random());
-    this.#records.set(keyOf(endpoint), { failures, restUntilMs: clock.monotonicMs() + restMs });
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 16)) * (0.8 + 0.4 * random());
+    this.#records.set(keyOf(endpoint), { failures, pausedUntilMs: clock.monotonicMs() + pauseMs });
   }
 
   /** It serves another chain. */
   wrongChain(endpoint: SupplierEndpoint): void {
     this.#records.set(keyOf(endpoint), {
       failures: 1,
-      restUntilMs: this.#modules.clock.monotonicMs() + WRONG_CHAIN_REST_MS,
+      pausedUntilMs: this.#modules.clock.monotonicMs() + WRONG_CHAIN_PAUSE_MS,
     });
   }
 
