@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { AppError } from "@turnpike/base";
-import { openChainStore, type StateChange } from "@turnpike/chain";
+import { openChainStore, type StateChange } from "@turnpike/chain-store";
 import type { BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";

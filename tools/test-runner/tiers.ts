@@ -31,7 +31,7 @@ export const BEYOND_QUICK: Readonly<Record<string, string>> = {
   "apps/turnpike/src/up/up.test.ts": "starts the whole service twice, and kills its parts",
   "packages/chain/src/engine/engine-kill.test.ts": "kills a process at each step",
   "packages/chain/src/snapshots/snapshots-kill.test.ts": "kills a process at each step",
-  "packages/chain/src/store/chain-store-kill.test.ts": "kills a process at each step",
+  "packages/chain-store/src/chain-store-kill.test.ts": "kills a process at each step",
   "apps/turnpike/src/testnet/running-testnet.test.ts": "needs CometBFT and network namespaces",
   "apps/turnpike/src/testnet/comet-keys.test.ts": "needs CometBFT",
   "packages/chain/src/abci/comet-node.test.ts": "needs CometBFT",

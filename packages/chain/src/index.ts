@@ -57,20 +57,6 @@ export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } fr
 export type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./state/module.ts";
 export type { TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
-export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
-export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
-export { StatePruner } from "./store/state-pruner.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
-export type {
-  BlockChanges,
-  BlockRecord,
-  Bytes,
-  ChainStore,
-  Derivation,
-  RangeOptions,
-  StateChange,
-  StateReader,
-  StateRestore,
-} from "./types.ts";
 export { watchChain } from "./watch/watch-chain.ts";

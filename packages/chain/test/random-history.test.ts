@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
@@ -10,7 +11,6 @@ import { pocketMachine } from "../src/app/pocket-machine.ts";
 import type { BlockOutcome } from "../src/app/state-machine.ts";
 import type { ChainStart } from "../src/app/types.ts";
 import { consensusParamsOfGenesis } from "../src/modules/consensus/consensus-module.ts";
-import { openChainStore } from "../src/store/open-chain-store.ts";
 import { ACTION, type Action, BLOCKS, txOf } from "./random-actions.ts";
 import { GENESIS, History } from "./random-history.ts";
 

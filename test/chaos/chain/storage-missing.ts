@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError } from "@turnpike/base";
 import { TABLES } from "../../../packages/chain/src/engine/tx-places.ts";
-import { heightToBytes } from "../../../packages/chain/src/store/keys.ts";
-import { recordKey } from "../../../packages/chain/src/store/plan.ts";
-import { Tables } from "../../../packages/chain/src/store/tables.ts";
 import { openTestNode } from "../../../packages/chain/test/engine/chain.ts";
+import { heightToBytes } from "../../../packages/chain-store/src/keys.ts";
+import { recordKey } from "../../../packages/chain-store/src/plan.ts";
+import { Tables } from "../../../packages/chain-store/src/tables.ts";
 import type { ChaosFigure } from "../chaos.ts";
 import { startTurnpike } from "./storage-process.ts";
 

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { isAppError } from "@turnpike/base";
-import { type ChainStore, type EmbeddedNode, openChainStore } from "@turnpike/chain";
+import type { EmbeddedNode } from "@turnpike/chain";
+import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { openTestNode } from "../../../packages/chain/test/engine/chain.ts";
 
 /** What the reader is asked. */

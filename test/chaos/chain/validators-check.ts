@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@turnpike/base";
-import { openChainStore } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
+import { openChainStore } from "@turnpike/chain-store";
 import { bank, createMessage, encodeMessage } from "@turnpike/proto";
 
 /** A node whose answers are compared. */

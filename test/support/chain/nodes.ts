@@ -13,7 +13,6 @@ import {
   type EmbeddedNode,
   EmbeddedSource,
   type GenesisDocument,
-  openChainStore,
   openEmbeddedNode,
   PROTOCOL_VERSION,
   pocketMachine,
@@ -22,6 +21,7 @@ import {
   startRestServer,
   startRpcServer,
 } from "@turnpike/chain";
+import { openChainStore } from "@turnpike/chain-store";
 import { createEd25519Signer, sha256 } from "@turnpike/crypto";
 import { freePort } from "@turnpike/localnet";
 import { initComet, startComet, withoutComet, writeCometGenesis } from "./comet.ts";

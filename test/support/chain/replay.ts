@@ -6,14 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { bytesToHex } from "@turnpike/base";
-import {
-  ChainApp,
-  CometRpc,
-  CometSource,
-  type GenesisDocument,
-  openChainStore,
-  PROTOCOL_VERSION,
-} from "@turnpike/chain";
+import { ChainApp, CometRpc, CometSource, type GenesisDocument, PROTOCOL_VERSION } from "@turnpike/chain";
+import { openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
 import { machineOf } from "./nodes.ts";
 

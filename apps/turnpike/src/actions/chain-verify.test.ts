@@ -3,7 +3,7 @@ import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { openChainStore } from "@turnpike/chain";
+import { openChainStore } from "@turnpike/chain-store";
 import { runCommand, startTestChain } from "../../test/chain-part.ts";
 import { chainHome } from "../wiring/chain-layout.ts";
 

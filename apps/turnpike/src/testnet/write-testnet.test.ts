@@ -10,11 +10,11 @@ import {
   loadNodeKey,
   loadValidatorKey,
   nodeIdOf,
-  openChainStore,
   PROTOCOL_VERSION,
   parseGenesisFile,
   pocketMachine,
 } from "@turnpike/chain";
+import { openChainStore } from "@turnpike/chain-store";
 import { loadConfig } from "@turnpike/config";
 import { chainHome } from "../wiring/chain-layout.ts";
 import { cometConfigText } from "./node-files.ts";

@@ -4,23 +4,21 @@ import {
   ChainApp,
   chainStartOf,
   type GenesisDocument,
-  type KeptChain,
   type KeptSnapshot,
   makeSnapshot,
-  openChainStore,
   PROTOCOL_VERSION,
   pocketMachine,
   SnapshotFolder,
   SnapshotKeeper,
   SnapshotMeter,
   SnapshotRestorer,
-  StatePruner,
 } from "@turnpike/chain";
+import { type LmdbChainStore, openChainStore, StatePruner } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import { chainHome } from "./chain-layout.ts";
 
 export interface StateSyncModules {
-  readonly store: KeptChain;
+  readonly store: LmdbChainStore;
   readonly application: ChainApp;
   readonly genesis: GenesisDocument;
   readonly metrics: Metrics;
@@ -94,7 +92,7 @@ export async function snapshotChain(
   return { snapshot, isNew: true };
 }
 
-async function openIdle(folder: string, log: Log): Promise<KeptChain> {
+async function openIdle(folder: string, log: Log): Promise<LmdbChainStore> {
   try {
     return await openChainStore({ folder }, { log });
   } catch (cause) {

@@ -25,7 +25,6 @@ import {
   type GenesisDocument,
   gasPricesOf,
   loadNodeKey,
-  openChainStore,
   openEmbeddedNode,
   type PocketMachine,
   PROTOCOL_VERSION,
@@ -37,6 +36,7 @@ import {
   ThreadedApplication,
   watchChain,
 } from "@turnpike/chain";
+import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import type { MetricsRegistry } from "@turnpike/gateway";
 import { hostText } from "../context.ts";

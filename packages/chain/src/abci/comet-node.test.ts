@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { headerHash, resultsHash, rfc3339ToNs, txHash } from "@turnpike/cometbft";
 import { bank, decodeMessage } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
@@ -19,7 +20,6 @@ import {
   testApp,
 } from "../../test/abci/chain.ts";
 import { makeHome, type Running, run, startComet, withoutComet } from "../../test/abci/comet.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
 import { CometRpc } from "./comet-rpc.ts";
 import { CometSource } from "./comet-source.ts";
 

@@ -1,4 +1,5 @@
 import { AppError, bytesEqual, bytesToBase64 } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { encodeBlock, txHash, type Validator, type ValidatorSet } from "@turnpike/cometbft";
 import type {
   BlockResults,
@@ -10,7 +11,6 @@ import type {
   StoredTx,
   Submission,
 } from "../node/types.ts";
-import type { Bytes } from "../types.ts";
 import { type CometRpc, unreachable } from "./comet-rpc.ts";
 import {
   RpcValue,

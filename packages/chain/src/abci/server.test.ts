@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { AppError, bytesToHex, isAppError, silentLog } from "@turnpike/base";
+import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
 import { must, scratchFolder } from "@turnpike/testkit/fixtures";
@@ -22,8 +23,6 @@ import { AbciClient } from "../../test/abci/client.ts";
 import type { DrivenApplication } from "../app/types.ts";
 import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import type { ChainStore } from "../types.ts";
 import { encodeFrame, FrameReader } from "./frames.ts";
 import { type AbciServer, startAbciServer } from "./server.ts";
 

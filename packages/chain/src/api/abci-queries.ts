@@ -1,4 +1,5 @@
 import timers from "node:timers/promises";
+import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
@@ -6,7 +7,6 @@ import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import type { ApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";

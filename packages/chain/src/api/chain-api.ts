@@ -1,9 +1,9 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, methodAt, toApiJsonText, type tx as txs } from "@turnpike/proto";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { GRPC_STATUS, type QueryRefusal, refuse } from "../state/grpc-status.ts";
-import type { Bytes } from "../types.ts";
 import type { ApiMethod, ApiModules } from "./api-method.ts";
 import { pathsByService } from "./app-reflection-service.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";

@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { COMET_VERSION, type ValidatorSet } from "@turnpike/cometbft";
 import type {
   BlockResults,
@@ -10,7 +11,6 @@ import type {
   StoredTx,
   Submission,
 } from "../node/types.ts";
-import type { Bytes } from "../types.ts";
 
 /** What the embedded node says of its places. */
 export interface EmbeddedSourceOptions {

@@ -11,8 +11,8 @@ import {
   setLogVerbosity,
 } from "@grpc/grpc-js";
 import { AppError } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
-import type { Bytes } from "../types.ts";
 import type { ChainApiOptions } from "./base-services.ts";
 import { ChainApi, type ChainApiModules, unknownPath } from "./chain-api.ts";
 import { HEIGHT_HEADER } from "./query-height.ts";

@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { create, type Message } from "@bufbuild/protobuf";
 import { AppError, type Clock, createHostCheck, errorRow, type HostCheckOptions } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { encodeMessage, fromApiJson } from "@turnpike/proto";
 import { isHttpVerb } from "../node/http-verbs.ts";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
-import type { Bytes } from "../types.ts";
 import type { ChainApiOptions } from "./base-services.ts";
 import { type ApiAnswer, ChainApi, type ChainApiModules } from "./chain-api.ts";
 import type { ListeningServer } from "./grpc-server.ts";

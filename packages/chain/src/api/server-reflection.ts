@@ -1,6 +1,6 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, decodeMessage, encodeMessage, fileByName, filesBySymbol, reflectionV1 } from "@turnpike/proto";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
-import type { Bytes } from "../types.ts";
 
 /** Versions of gRPC's server reflection that are served; their messages are the same on the wire. */
 export const REFLECTION_SERVICES = [

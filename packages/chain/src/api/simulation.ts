@@ -1,9 +1,9 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { baseAbci, createMessage, encodeMessage, toApiJsonText, tx as txs } from "@turnpike/proto";
 import type { Application } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import { eventMessages, messageResponses } from "./tx-response.ts";
 
 /** Path that clients simulate at. */

@@ -1,4 +1,5 @@
 import { bytesToHex } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
 import {
   type Any,
@@ -12,7 +13,6 @@ import {
 } from "@turnpike/proto";
 import type { StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
-import type { Bytes } from "../types.ts";
 
 const NS_PER_SECOND = 1_000_000_000n;
 

@@ -1,9 +1,9 @@
 import { isAppError, type Log } from "@turnpike/base";
+import type { Bytes, ChainStore, StateReader } from "@turnpike/chain-store";
 import { decodeMessage, methodAt } from "@turnpike/proto";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
-import type { Bytes, ChainStore, StateReader } from "../types.ts";
 import { readBlockInfo } from "./block-infos.ts";
 import {
   abciFault,

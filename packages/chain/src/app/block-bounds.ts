@@ -1,6 +1,6 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { varint } from "@turnpike/cometbft";
 import { decodeMessage, tx as txs } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 
 /** Bounds of a block by the consensus parameters; -1 of either: any. */
 export interface BlockBounds {

@@ -1,6 +1,6 @@
 import { AppError, isAppError, utf8ToBytes } from "@turnpike/base";
+import type { ChainStore, StateChange, StateReader } from "@turnpike/chain-store";
 import type { BlockInfo } from "../state/context.ts";
-import type { ChainStore, StateChange, StateReader } from "../types.ts";
 import type { BlockMoment } from "./block-meter.ts";
 
 /** Key of the state. Modules' keys have a slash behind the module's name, so that none of them meets it, nor a store query. */

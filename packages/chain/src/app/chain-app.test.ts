@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { bank } from "@turnpike/proto";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { ADDRESSES, CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
 import { chainStartOf } from "../engine/genesis.ts";
 import type { AppAnswer } from "../node/types.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
 import { ChainApp } from "./chain-app.ts";
 
 const NOTHING = new Uint8Array(0);

@@ -1,4 +1,5 @@
 import { AppError, type Log, silentLog } from "@turnpike/base";
+import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
@@ -6,7 +7,6 @@ import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { fail, SDK } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
-import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "../types.ts";
 import { AppQueries } from "./app-queries.ts";
 import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
 import { blockInfoChange, readBlockInfo, readPastBlocks } from "./block-infos.ts";

@@ -1,7 +1,7 @@
 import { AppError, base64ToBytes, bytesToBase64, isRecord, utf8ToBytes } from "@turnpike/base";
+import type { BlockRecord, Bytes, ChainStore } from "@turnpike/chain-store";
 import { sha256 } from "@turnpike/crypto";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { BlockRecord, Bytes, ChainStore } from "../types.ts";
 import type { ChainStart } from "./types.ts";
 
 const TABLE = "app-start";

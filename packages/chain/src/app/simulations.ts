@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { type Clock, systemClock } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import type { TxResult } from "../state/outcome.ts";
 import { fail, SDK } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 
 /** Bounds of {@link Simulations}. */
 export interface SimulationBounds {

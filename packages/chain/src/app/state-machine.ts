@@ -1,4 +1,5 @@
 import { AppError, isAppError } from "@turnpike/base";
+import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
 import { addressText } from "../state/addresses.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
@@ -11,7 +12,6 @@ import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import { runTx } from "../tx/run-tx.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
-import type { Bytes, StateChange } from "../types.ts";
 
 export interface StateMachineOptions {
   /** What the mempool asks for; every node may have its own. */

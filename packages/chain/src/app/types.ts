@@ -1,8 +1,8 @@
+import type { BlockRecord, Bytes } from "@turnpike/chain-store";
 import type { Application } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { BlockRecord, Bytes } from "../types.ts";
 import type { BlockOutcome } from "./state-machine.ts";
 
 /** What a chain begins with. */

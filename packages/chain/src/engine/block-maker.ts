@@ -1,4 +1,5 @@
 import { AppError, bytesEqual } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import {
   type BuiltBlock,
   buildBlock,
@@ -18,7 +19,6 @@ import {
   ZERO_BLOCK_ID,
 } from "@turnpike/cometbft";
 import { type Ed25519Signer, validatorKeyAddress } from "@turnpike/crypto";
-import type { Bytes } from "../types.ts";
 import type { EngineParams } from "./genesis.ts";
 import type { Position } from "./position.ts";
 

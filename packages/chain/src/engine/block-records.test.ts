@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import type { BlockRecord, ChainStore } from "@turnpike/chain-store";
 import { EMPTY_COMMIT, txHash } from "@turnpike/cometbft";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { openTestNode, sendTx } from "../../test/engine/chain.ts";
 import { must } from "../../test/engine/verify.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { BlockRecord, ChainStore } from "../types.ts";
 import { blockRecords } from "./block-records.ts";
 import { readPlace, TABLES } from "./tx-places.ts";
 

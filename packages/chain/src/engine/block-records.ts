@@ -1,7 +1,6 @@
+import { type BlockRecord, type Bytes, heightToBytes } from "@turnpike/chain-store";
 import { type BlockId, type Commit, encodeBlock, encodeCommit, txHash, type ValidatorSet } from "@turnpike/cometbft";
 import type { BlockResults, StoredBlock } from "../node/types.ts";
-import { heightToBytes } from "../store/keys.ts";
-import type { BlockRecord, Bytes } from "../types.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { decodeTxResult, encodeOutline, encodeTxResult } from "./result-codec.ts";
 import { encodeValidatorSet } from "./set-codec.ts";

@@ -1,6 +1,6 @@
+import type { Bytes } from "@turnpike/chain-store";
 import type { ChainEvent, EventAttribute } from "../state/context.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import { RESULT_TEXTS } from "./result-texts.ts";
 
 /** The first byte of a compact result: protobuf, in which earlier versions wrote them, has no field 0. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, bytesToHex, isAppError } from "@turnpike/base";
+import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { headerHash, rfc3339ToNs, txHash, validatorsHash, verifyNextHeader } from "@turnpike/cometbft";
 import { createEd25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
@@ -16,8 +17,6 @@ import {
 import { lightAt, must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { NodeEvent } from "../node/types.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import type { ChainStore } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 import { chainStartOf } from "./genesis.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";

@@ -1,4 +1,5 @@
 import type { Clock, FaultPoints, Log, Metrics } from "@turnpike/base";
+import { type Bytes, type ChainStore, StatePruner } from "@turnpike/chain-store";
 import {
   type BuiltBlock,
   type Commit,
@@ -11,11 +12,9 @@ import type { ChainApp } from "../app/chain-app.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { BlockResults, ConsensusMoment, EmbeddedNode, NodeEvent, StoredBlock, Submission } from "../node/types.ts";
 import type { TxFault, TxResult } from "../state/outcome.ts";
-import { StatePruner } from "../store/state-pruner.ts";
-import type { Bytes, ChainStore } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
-import type { KeptBlocks } from "./block-reads.ts";
 import { blockRecords } from "./block-records.ts";
+import type { BlockStore } from "./block-store.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import type { EventIndexer } from "./event-indexer.ts";
 import type { EngineParams } from "./genesis.ts";
@@ -42,7 +41,7 @@ export interface EmbeddedEngineOptions {
 export interface EmbeddedEngineModules {
   readonly application: ChainApp;
   readonly store: ChainStore;
-  readonly blocks: KeptBlocks;
+  readonly blocks: BlockStore;
   readonly maker: BlockMaker;
   readonly position: Position;
   readonly clock: Clock;
@@ -70,7 +69,7 @@ const VOTE_BYTES = 111n;
 export class EmbeddedEngine implements EmbeddedNode {
   readonly application: ChainApp;
   readonly genesis: GenesisDocument;
-  readonly blocks: KeptBlocks;
+  readonly blocks: BlockStore;
   readonly mempool: Mempool;
   readonly moniker: string;
   readonly nodeId: string;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
+import { type Bytes, openChainStore } from "@turnpike/chain-store";
 import { moduleAddress } from "@turnpike/crypto";
 import { auth, bank, baseQuery, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
@@ -9,8 +10,6 @@ import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testMachine } from "../.
 import { must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { AppAnswer } from "../node/types.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import type { Bytes } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 import { chainStartOf } from "./genesis.ts";
 

@@ -1,16 +1,15 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type FaultPoints, isAppError, type Log } from "@turnpike/base";
+import { type BlockRecord, bytesToHeight, type ChainStore, heightToBytes } from "@turnpike/chain-store";
 import { indexRecords } from "../indexing/records.ts";
 import type { BlockResults, StoredBlock } from "../node/types.ts";
-import { bytesToHeight, heightToBytes } from "../store/keys.ts";
-import type { BlockRecord, ChainStore } from "../types.ts";
-import type { KeptBlocks } from "./block-reads.ts";
+import type { BlockStore } from "./block-store.ts";
 import { damagedRecord } from "./record-errors.ts";
 
 export interface EventIndexerModules {
   /** Stays the caller's. */
   readonly store: ChainStore;
-  readonly blocks: Pick<KeptBlocks, "block" | "results" | "latestHeightBlocks">;
+  readonly blocks: Pick<BlockStore, "block" | "results" | "latestHeightBlocks">;
   readonly log: Log;
   readonly faults: FaultPoints;
 }

@@ -1,6 +1,6 @@
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import { AppError, bytesToHex, isRecord, type Log, thrownCode } from "@turnpike/base";
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 
 /** The newest block that a key signed and that was published. */
 export interface SignedBlock {

@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { txHash } from "@turnpike/cometbft";
 import { dataBytes } from "../app/block-bounds.ts";
 import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../node/types.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import { inBlockOrder, type Ranked, rankOf } from "./mempool-order.ts";
 import { SmallCache } from "./small-cache.ts";
 

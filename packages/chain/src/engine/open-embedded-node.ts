@@ -10,17 +10,15 @@ import {
   silentLog,
   systemClock,
 } from "@turnpike/base";
+import { type ChainStore, freeBytesOf, openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
 import type { Ed25519Signer } from "@turnpike/crypto";
 import type { BlockMeter } from "../app/block-meter.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { StateMachine } from "../app/state-machine.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import { freeBytesOf } from "../store/store-errors.ts";
-import type { ChainStore } from "../types.ts";
 import { BlockMaker } from "./block-maker.ts";
-import { KeptBlocks } from "./block-reads.ts";
+import { BlockStore } from "./block-store.ts";
 import { EmbeddedEngine } from "./embedded-engine.ts";
 import { EventIndexer } from "./event-indexer.ts";
 import { chainStartOf, type EngineParams, engineParams } from "./genesis.ts";
@@ -89,7 +87,7 @@ function uptimeOf(clock: Clock | undefined): () => number {
 }
 
 // Headers say these; a chain cannot change them by its genesis file.
-function checkParams(params: EngineParams, blocks: KeptBlocks, maker: BlockMaker, latestBlocks: bigint): void {
+function checkParams(params: EngineParams, blocks: BlockStore, maker: BlockMaker, latestBlocks: bigint): void {
   const header = blocks.block(latestBlocks)?.block.header;
   if (header === undefined) return;
   const isSame = maker.hasParams(header.consensusHash) && header.version.app === params.appVersion;
@@ -132,7 +130,7 @@ export async function openEmbeddedNode(
   const first = firstPosition(start.initialHeightBlocks, started);
   // Made of the blocks, which ask it before they search.
   let indexer: EventIndexer | undefined;
-  const blocks = new KeptBlocks({
+  const blocks = new BlockStore({
     store,
     indexed: async () => indexer?.caughtUp(),
     heights: {

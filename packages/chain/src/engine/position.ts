@@ -1,4 +1,5 @@
 import { AppError } from "@turnpike/base";
+import type { Bytes, ChainStore } from "@turnpike/chain-store";
 import {
   type BlockId,
   type BuiltBlock,
@@ -11,8 +12,7 @@ import {
 } from "@turnpike/cometbft";
 import type { BlockResults } from "../node/types.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { Bytes, ChainStore } from "../types.ts";
-import type { KeptBlocks } from "./block-reads.ts";
+import type { BlockStore } from "./block-store.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { TABLES } from "./tx-places.ts";
 
@@ -98,7 +98,7 @@ function withoutBlock(store: ChainStore, heightBlocks: bigint): AppError {
  * The position after the newest block of a store.
  * @throws AppError CHAIN_STORE_DAMAGED, and CONFIG_INVALID when this engine did not write that block
  */
-export function storedPosition(store: ChainStore, blocks: KeptBlocks, heightBlocks: bigint): Position {
+export function storedPosition(store: ChainStore, blocks: BlockStore, heightBlocks: bigint): Position {
   const stored = blocks.block(heightBlocks);
   if (stored === undefined) throw withoutBlock(store, heightBlocks);
   const results = blocks.results(heightBlocks);

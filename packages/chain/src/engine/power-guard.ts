@@ -1,9 +1,9 @@
 import { bytesToHex } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { totalPower, txHash, type ValidatorSet, validatorAt } from "@turnpike/cometbft";
 import { type Any, authz, decodeMessage, staking, tx as txs, typeUrlOf } from "@turnpike/proto";
 import { POWER_REDUCTION } from "../modules/staking/state.ts";
 import { fail, SDK, type TxFault } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 
 export interface PowerGuardModules {
   /** Address of the key that signs, 20 bytes. */

@@ -1,8 +1,8 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { cometAbci, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import type { BlockResults } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import { COMPACT, decodeCompactResult, encodeCompactResult } from "./compact-result.ts";
 import { damagedRecord } from "./record-errors.ts";
 

@@ -1,6 +1,6 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { totalPower, type Validator, type ValidatorSet } from "@turnpike/cometbft";
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 import { damagedRecord } from "./record-errors.ts";
 
 const toValidator = ({ address, publicKey, votingPower, proposerPriority }: Validator): cometTypes.Validator =>

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { type BlockRecord, openChainStore } from "@turnpike/chain-store";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { blockOf } from "../../test/store/model.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import type { BlockRecord } from "../types.ts";
 import { groupRecords, pairAt, pairsOfBlock, type StoredPair } from "./tx-groups.ts";
 import { placeBytes, TABLES } from "./tx-places.ts";
 
@@ -46,7 +44,7 @@ suite("groups of transactions", () => {
   test("attack: a group that is missing, short or not a group is a damaged store", async () => {
     await using folder = await scratchFolder();
     await using store = await openChainStore({ folder: folder.path });
-    await store.commit(blockOf(0n, []));
+    await store.commit({ heightBlocks: 0n, changes: [], records: [] });
     const pairs = Array.from({ length: 3 }, (_, i) => ({ bytes: bytes(20_000, i), result: bytes(20_000, i) }));
     const [first, second, third] = groupRecords(1n, pairs);
     assert.ok(first !== undefined && second !== undefined && third !== undefined);

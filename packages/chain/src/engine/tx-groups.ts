@@ -1,6 +1,5 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { MAX_VALUE_BYTES } from "../store/plan.ts";
-import type { BlockRecord, Bytes, ChainStore } from "../types.ts";
+import { type BlockRecord, type Bytes, type ChainStore, MAX_VALUE_BYTES } from "@turnpike/chain-store";
 import { damagedRecord } from "./record-errors.ts";
 import { placeBytes, readPlace, TABLES, type TxPlace } from "./tx-places.ts";
 

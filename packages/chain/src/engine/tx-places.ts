@@ -1,5 +1,4 @@
-import { bytesToHeight } from "../store/keys.ts";
-import type { Bytes } from "../types.ts";
+import { type Bytes, bytesToHeight } from "@turnpike/chain-store";
 import { damagedRecord } from "./record-errors.ts";
 
 /** Tables of the engine's records. */

@@ -2,16 +2,13 @@ import { access } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, bytesEqual, type Log, silentLog } from "@turnpike/base";
+import { type ChainStore, openChainStore, refusedStore, STORE_FILE } from "@turnpike/chain-store";
 import { consensusHash, resultsHash, rfc3339ToNs, txHash, verifyCommit, verifyNextBlock } from "@turnpike/cometbft";
 import { ChainApp } from "../app/chain-app.ts";
 import type { StateMachine } from "../app/state-machine.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { StoredBlock } from "../node/types.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import { refusedStore } from "../store/store-errors.ts";
-import { STORE_FILE } from "../store/store-folder.ts";
-import type { ChainStore } from "../types.ts";
-import { KeptBlocks } from "./block-reads.ts";
+import { BlockStore } from "./block-store.ts";
 import { chainStartOf, engineParams } from "./genesis.ts";
 import { firstPosition, storedPosition } from "./position.ts";
 
@@ -72,7 +69,7 @@ export async function verifyChain(opts: VerifyChainOptions, modules: VerifyChain
   const heightBlocks = application.latestHeightBlocks();
   const whole = { heightBlocks, appHash: application.latestAppHash() };
   const first = firstPosition(start.initialHeightBlocks, started);
-  const blocks = new KeptBlocks({
+  const blocks = new BlockStore({
     store,
     heights: { initialBlocks: start.initialHeightBlocks, latestBlocks: () => heightBlocks },
     firstValidators: (height) => (height === first.nextHeightBlocks ? first.validators : first.nextValidators),
@@ -92,7 +89,7 @@ export async function verifyChain(opts: VerifyChainOptions, modules: VerifyChain
 }
 
 // Under CometBFT the store has the state alone.
-function hasBlocks(store: ChainStore, blocks: KeptBlocks, heightBlocks: bigint): boolean {
+function hasBlocks(store: ChainStore, blocks: BlockStore, heightBlocks: bigint): boolean {
   try {
     storedPosition(store, blocks, heightBlocks);
     return true;
@@ -106,7 +103,7 @@ interface Verifying {
   readonly genesis: GenesisDocument;
   readonly first: ReturnType<typeof firstPosition>;
   readonly store: ChainStore;
-  readonly blocks: KeptBlocks;
+  readonly blocks: BlockStore;
 }
 
 function verifyBlock({ genesis, first, store, blocks }: Verifying, height: bigint, last: StoredBlock | undefined) {

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { encodeKey, heightToBytes } from "../store/keys.ts";
-import type { Bytes } from "../types.ts";
+import { type Bytes, encodeKey, heightToBytes } from "@turnpike/chain-store";
 
 /** Tables of the index: postings by key and value, and by key alone. */
 export interface IndexTables {

@@ -1,7 +1,6 @@
 import { AppError } from "@turnpike/base";
+import { bytesToHeight, type ChainStore } from "@turnpike/chain-store";
 import type { ChainEvent } from "../state/context.ts";
-import { bytesToHeight } from "../store/keys.ts";
-import type { ChainStore } from "../types.ts";
 import {
   atHeight,
   decodePostings,

@@ -1,6 +1,6 @@
+import type { BlockRecord } from "@turnpike/chain-store";
 import type { BlockResults, StoredBlock } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
-import type { BlockRecord } from "../types.ts";
 import { BLOCK_HEIGHT_KEY, TX_HASH_KEY, TX_HEIGHT_KEY } from "./event-map.ts";
 import {
   atHeight,

@@ -6,13 +6,12 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
+import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { EMPTY_COMMIT, ZERO_BLOCK_ID } from "@turnpike/cometbft";
 import { fc } from "@turnpike/testkit/property";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockResults, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import type { ChainStore } from "../types.ts";
 import { indexRecords } from "./records.ts";
 import { type SearchReads, searchBlocks, searchTxs } from "./search.ts";
 

@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@turnpike/base";
+import { bytesToHeight, type ChainStore } from "@turnpike/chain-store";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockReads, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
-import { bytesToHeight } from "../store/keys.ts";
-import type { ChainStore } from "../types.ts";
 import { BLOCK_HEIGHT_KEY, TX_HASH_KEY, TX_HEIGHT_KEY } from "./event-map.ts";
 import { BLOCK_INDEX, HEIGHT_BYTES, keyPrefix, TX_INDEX } from "./index-keys.ts";
 import { heightFits, type IndexQuery, indexedFits, larger, readIndexQuery, smaller } from "./index-query.ts";

@@ -1,9 +1,9 @@
+import type { Bytes } from "@turnpike/chain-store";
 import type { Block, BlockId, Commit, ValidatorSet } from "@turnpike/cometbft";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 
 /** Answer of a query of the application, as `abci_query` gives it. */
 export interface AppAnswer {

@@ -1,7 +1,7 @@
 import { webcrypto } from "node:crypto";
 import { promisify } from "node:util";
 import { crc32, deflateRaw, inflateRaw } from "node:zlib";
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 import { CHUNK_BYTES } from "./format.ts";
 
 const deflated = promisify<Uint8Array, { level: number }, Buffer>(deflateRaw);

@@ -1,6 +1,4 @@
-import { MAX_KEY_BYTES } from "../store/keys.ts";
-import { MAX_VALUE_BYTES } from "../store/plan.ts";
-import type { Bytes } from "../types.ts";
+import { type Bytes, MAX_KEY_BYTES, MAX_VALUE_BYTES } from "@turnpike/chain-store";
 
 /** Number of the format that this program writes and reads; docs/decisions/0010-chain-snapshots.md says it. */
 export const SNAPSHOT_FORMAT = 1;

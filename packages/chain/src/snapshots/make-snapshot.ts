@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError } from "@turnpike/base";
-import type { ChainStore } from "../types.ts";
+import type { ChainStore } from "@turnpike/chain-store";
 import { CHUNK_BYTES, ChunkCutter, MAX_CHUNKS } from "./format.ts";
 import type { SnapshotFolder } from "./snapshot-folder.ts";
 import type { KeptSnapshot } from "./types.ts";

@@ -1,9 +1,8 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, isRecord, type Log } from "@turnpike/base";
+import { type Bytes, freeBytesOf, storeError } from "@turnpike/chain-store";
 import { sha256 } from "@turnpike/crypto";
-import { freeBytesOf, storeError } from "../store/store-errors.ts";
-import type { Bytes } from "../types.ts";
 import { chunkHash, MAX_PACKED_BYTES, packChunk, sealFile, unsealFile } from "./chunk-codec.ts";
 import { HASH_BYTES, MAX_CHUNKS, SNAPSHOT_FORMAT } from "./format.ts";
 import type { KeptSnapshot } from "./types.ts";

@@ -3,11 +3,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Log, silentLog } from "@turnpike/base";
+import { type StateChange, StatePruner } from "@turnpike/chain-store";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { openNode } from "../../test/snapshots/snapshots.ts";
-import { blockOf } from "../../test/store/model.ts";
-import { StatePruner } from "../store/state-pruner.ts";
-import type { StateChange } from "../types.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
@@ -40,7 +38,7 @@ test("every so many blocks there is a snapshot, the newest are kept, and pruning
   const hold = (height: bigint): Disposable => pruner.hold(height);
   await using keeper = new SnapshotKeeper({ everyBlocks: 15, keep: 2 }, { store, folder, log, hold });
   for (let height = 0; height <= 75; height++) {
-    await store.commit(blockOf(BigInt(height), changesAt(height)));
+    await store.commit({ heightBlocks: BigInt(height), changes: changesAt(height), records: [] });
     if (height === 0) continue;
     keeper.committed(BigInt(height));
     pruner.committed(BigInt(height));
@@ -54,7 +52,7 @@ test("every so many blocks there is a snapshot, the newest are kept, and pruning
   assert.ok(!said.some((text) => text.startsWith("snapshot given up")), said.join());
   // Held as long as it was needed, not longer.
   for (let height = 76; height <= 100; height++) {
-    await store.commit(blockOf(BigInt(height), changesAt(height)));
+    await store.commit({ heightBlocks: BigInt(height), changes: changesAt(height), records: [] });
     pruner.committed(BigInt(height));
     await nextTurn();
   }
@@ -66,7 +64,8 @@ test("a state that is pruned while it is read gives no snapshot, and says so", a
   await using scratch = await scratchFolder();
   await using node = await openNode(scratch.path);
   const { store } = node;
-  for (let height = 0; height <= 10; height++) await store.commit(blockOf(BigInt(height), changesAt(height)));
+  for (let height = 0; height <= 10; height++)
+    await store.commit({ heightBlocks: BigInt(height), changes: changesAt(height), records: [] });
   const { log, said } = hearing();
   const folder = new SnapshotFolder({ folder: join(scratch.path, "snapshots") }, { log });
   await using keeper = new SnapshotKeeper({ everyBlocks: 5, keep: 2 }, { store, folder, log });
@@ -85,7 +84,7 @@ test("a state that is pruned while it is read gives no snapshot, and says so", a
 test("making a snapshot lets others have the thread, and ends when it is told to", async () => {
   await using scratch = await scratchFolder();
   await using node = await openNode(scratch.path);
-  await node.store.commit(blockOf(1n, changesAt(0)));
+  await node.store.commit({ heightBlocks: 1n, changes: changesAt(0), records: [] });
   let turns = 0;
   let isOver = false;
   const count = async (): Promise<void> => {

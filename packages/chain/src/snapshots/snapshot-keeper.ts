@@ -1,5 +1,5 @@
 import { isAppError, type Log } from "@turnpike/base";
-import type { ChainStore } from "../types.ts";
+import type { ChainStore } from "@turnpike/chain-store";
 import { makeSnapshot } from "./make-snapshot.ts";
 import type { SnapshotFolder } from "./snapshot-folder.ts";
 import type { SnapshotMeter } from "./snapshot-meter.ts";

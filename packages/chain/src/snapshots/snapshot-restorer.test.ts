@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { AppError, silentLog } from "@turnpike/base";
+import type { ChainStore, StateRestore } from "@turnpike/chain-store";
 import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import { applyAll, forge, GENESIS, openNode, startNode, type TestNode } from "../../test/snapshots/snapshots.ts";
-import type { ChainStore, StateRestore } from "../types.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotRestorer } from "./snapshot-restorer.ts";
 

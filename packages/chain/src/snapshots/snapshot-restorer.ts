@@ -1,9 +1,9 @@
 import { timingSafeEqual } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isAppError, type Log } from "@turnpike/base";
+import type { BlockRecord, Bytes, ChainStore, StateRestore } from "@turnpike/chain-store";
 import { sha256 } from "@turnpike/crypto";
 import type { ChainStart } from "../app/types.ts";
-import type { BlockRecord, Bytes, ChainStore, StateRestore } from "../types.ts";
 import { chunkHash, unpackChunk } from "./chunk-codec.ts";
 import { EntryReader, HASH_BYTES, MAX_CHUNKS, SNAPSHOT_FORMAT } from "./format.ts";
 import type { ChunkVerdict, OfferVerdict, SnapshotOffer } from "./types.ts";

@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import { CHILD_CHUNK_BYTES, largeNode } from "../../test/snapshots/child.ts";
 import { applyAll, openNode } from "../../test/snapshots/snapshots.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";
 

@@ -1,4 +1,4 @@
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 
 /** A snapshot as one node offers it to another: what CometBFT's messages have of it. */
 export interface SnapshotOffer {

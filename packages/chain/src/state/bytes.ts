@@ -1,4 +1,4 @@
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 
 // What `toString("latin1")` of a Buffer calls, which takes any bytes: without a Buffer around them it costs half as much.
 const { latin1Slice } = Buffer.prototype as unknown as {

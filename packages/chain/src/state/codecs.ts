@@ -1,7 +1,7 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { AppError, bytesToUtf8, utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 import { joinBytes } from "./bytes.ts";
 
 /** How one part of a key, or a value, is written. */

@@ -1,6 +1,6 @@
 import { concatBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import type { baseQuery } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 import type { Collection } from "./collection.ts";
 import type { Context } from "./context.ts";
 import { type Page, pageOf } from "./pages.ts";

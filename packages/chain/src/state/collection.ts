@@ -1,5 +1,5 @@
 import { utf8ToBytes } from "@turnpike/base";
-import type { Bytes, Derivation } from "../types.ts";
+import type { Bytes, Derivation } from "@turnpike/chain-store";
 import { joinBytes } from "./bytes.ts";
 import type { Codec, KeyCodec } from "./codecs.ts";
 import type { Context } from "./context.ts";

@@ -1,6 +1,6 @@
 import type { DescMessage, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 import type { Context } from "./context.ts";
 import type { Outcome, TxFault, TxResult } from "./outcome.ts";
 

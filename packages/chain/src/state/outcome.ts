@@ -1,4 +1,4 @@
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 import type { ChainEvent } from "./context.ts";
 
 /** Why a transaction, a message or a query is refused, as the chain's clients see it. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import type { Derivation, RangeOptions } from "@turnpike/chain-store";
 import { fc } from "@turnpike/testkit/property";
-import type { Derivation, RangeOptions } from "../types.ts";
 import { bytesToText, textAfterPrefix } from "./bytes.ts";
 import { Overlay, type StateReads } from "./overlay.ts";
 

@@ -1,4 +1,4 @@
-import type { Bytes, Derivation, RangeOptions, StateChange, StateReader } from "../types.ts";
+import type { Bytes, Derivation, RangeOptions, StateChange, StateReader } from "@turnpike/chain-store";
 import { bytesToText, textAfterPrefix, textToBytes } from "./bytes.ts";
 
 /** What can be read: a committed state, or an {@link Overlay}. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import type { RangeOptions } from "@turnpike/chain-store";
 import { baseQuery, createMessage } from "@turnpike/proto";
-import type { RangeOptions } from "../types.ts";
 import { textCodec, uint64Codec } from "./codecs.ts";
 import { Collection } from "./collection.ts";
 import { collectionPage } from "./collection-page.ts";

@@ -1,5 +1,5 @@
+import type { Bytes, Derivation, RangeOptions } from "@turnpike/chain-store";
 import type { StateReads } from "../state/overlay.ts";
-import type { Bytes, Derivation, RangeOptions } from "../types.ts";
 
 /** Thrown by a state that is read past its {@link Deadline}. */
 class DeadlinePassed extends Error {}

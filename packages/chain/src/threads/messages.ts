@@ -1,8 +1,8 @@
+import type { Bytes, StateChange } from "@turnpike/chain-store";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { TxResult } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";
-import type { Bytes, StateChange } from "../types.ts";
 
 /** What a thread opens: the store that the node has open in the same process, and the state machine on it. */
 export interface ThreadData {

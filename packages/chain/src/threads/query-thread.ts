@@ -1,6 +1,7 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { isAppError, silentLog } from "@turnpike/base";
+import { type Bytes, SharedStates, type StateReader } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, schemaOfTypeUrl, toApiJsonText, tx as txs } from "@turnpike/proto";
 import { simulateResponse, simulationJson } from "../api/simulation.ts";
 import { AppQueries, type QueriedApp } from "../app/app-queries.ts";
@@ -9,8 +10,6 @@ import { pocketMachine } from "../app/pocket-machine.ts";
 import type { StateMachine } from "../app/state-machine.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
-import { SharedStates } from "../store/shared-states.ts";
-import type { Bytes, StateReader } from "../types.ts";
 import { Deadline, TimedReads } from "./deadline.ts";
 import type {
   JsonWork,

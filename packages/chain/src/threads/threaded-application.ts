@@ -1,4 +1,5 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { Bytes, StateChange } from "@turnpike/chain-store";
 import type { ChainApp, CheckObserver, MempoolState } from "../app/chain-app.ts";
 import { abciFault, abciOfStatus } from "../app/query-answers.ts";
 import { type SimulationBounds, Simulations } from "../app/simulations.ts";
@@ -7,7 +8,6 @@ import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { SDK } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";
-import type { Bytes, StateChange } from "../types.ts";
 import type { SimulationWork, ThreadData, ThreadRequest } from "./messages.ts";
 import { faultOfThread, QueryThreads, type ThreadPort, type WorkOutcome } from "./query-threads.ts";
 

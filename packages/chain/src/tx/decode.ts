@@ -1,11 +1,11 @@
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import { bytesEqual } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { type Any, decodeMessage, encodeMessage, findUnknownField, schemaOfTypeUrl, tx as txs } from "@turnpike/proto";
 import { parseAddress } from "../state/addresses.ts";
 import { bytesToText } from "../state/bytes.ts";
 import type { MessageHandler } from "../state/module.ts";
 import { done, fail, type Outcome, SDK, wrapped } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import { rawFormFault } from "./raw-form.ts";
 import { membersOf, valueFault } from "./strict-values.ts";
 

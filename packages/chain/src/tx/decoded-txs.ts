@@ -1,5 +1,5 @@
+import type { Bytes } from "@turnpike/chain-store";
 import type { ExecutionMode } from "../state/context.ts";
-import type { Bytes } from "../types.ts";
 import type { DecodedTx } from "./decode.ts";
 
 /** Longest transaction that is kept decoded: a full mempool of them takes some 50 MB. */

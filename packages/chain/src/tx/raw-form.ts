@@ -1,4 +1,4 @@
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "@turnpike/chain-store";
 
 const BYTES_TYPE = 2;
 const MOST_FIELD = 2n ** 31n - 1n;

@@ -1,4 +1,5 @@
 import { AppError, isAppError, isEngineLimit } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { type Any, baseAbci, createMessage, encodeMessage, packAny } from "@turnpike/proto";
 import {
   type BlockInfo,
@@ -12,7 +13,6 @@ import { GasMeter, OutOfGas } from "../state/gas.ts";
 import type { MessageHandler } from "../state/module.ts";
 import { done, fail, type Outcome, SDK, type TxFault, type TxResult } from "../state/outcome.ts";
 import { Overlay, type StateView } from "../state/overlay.ts";
-import type { Bytes } from "../types.ts";
 import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
 import type { DecodedTxs } from "./decoded-txs.ts";

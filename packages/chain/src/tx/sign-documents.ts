@@ -1,4 +1,5 @@
 import { utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import {
   type AminoJson,
   AnySchema,
@@ -11,7 +12,6 @@ import {
   toAminoJson,
   tx as txs,
 } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 import type { DecodedTx } from "./decode.ts";
 
 /** What a signature covers beside the transaction. */

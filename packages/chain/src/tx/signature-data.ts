@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import {
   createMessage,
   cryptoMultisigV1,
@@ -7,7 +8,6 @@ import {
   signing,
   type tx as txs,
 } from "@turnpike/proto";
-import type { Bytes } from "../types.ts";
 
 /** One signature, and the form of the document that it is of. */
 export interface SingleSignature {

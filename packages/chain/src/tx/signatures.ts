@@ -1,4 +1,5 @@
 import { bytesEqual, bytesToBase64 } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import type { auth } from "@turnpike/proto";
 import {
   type AccountKey,
@@ -12,7 +13,6 @@ import { type Account, addUnorderedNonce, getAccount, getAuthParams, setAccount 
 import { addressText } from "../state/addresses.ts";
 import { type Context, chainEvent } from "../state/context.ts";
 import { done, fail, failPlain, type Outcome, SDK } from "../state/outcome.ts";
-import type { Bytes } from "../types.ts";
 import type { DecodedTx } from "./decode.ts";
 import type { SignerFacts } from "./sign-documents.ts";
 import { isAminoOnly, isIncomplete, readSignature, type SignatureData, signatureBytes } from "./signature-data.ts";

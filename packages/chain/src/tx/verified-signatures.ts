@@ -1,6 +1,6 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { cosmosVerifyDigest, sha256 } from "@turnpike/crypto";
 import { bytesToText } from "../state/bytes.ts";
-import type { Bytes } from "../types.ts";
 
 /** Whether 64 bytes are the signature of a message by a compressed key. */
 export type VerifySignature = (message: Bytes, signature: Bytes, publicKey: Bytes) => boolean;

@@ -3,6 +3,7 @@ import { EventEmitter, once } from "node:events";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { sendTx, testMachine } from "../../test/abci/chain.ts";
 import { makeHome, startComet, withoutComet } from "../../test/abci/comet.ts";
@@ -12,7 +13,6 @@ import { CometSource } from "../abci/comet-source.ts";
 import { startAbciServer } from "../abci/server.ts";
 import { BlockMeter } from "../app/block-meter.ts";
 import { ChainApp } from "../app/chain-app.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
 import { CometWatch } from "./comet-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";
 

@@ -1,9 +1,9 @@
 import { stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log, Metrics } from "@turnpike/base";
+import { STORE_FILE } from "@turnpike/chain-store";
 import { paced, timerWait, type Wait } from "../engine/pacer.ts";
 import { chainDiskFreeBytes, chainStoreBytes } from "../metrics.ts";
-import { STORE_FILE } from "../store/store-folder.ts";
 
 export interface DiskWatchOptions {
   /** Folder of the chain's store. */

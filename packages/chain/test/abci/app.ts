@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { silentLog } from "@turnpike/base";
+import { openChainStore } from "@turnpike/chain-store";
 import { startAbciServer } from "../../src/abci/server.ts";
-import { openChainStore } from "../../src/store/open-chain-store.ts";
 import { testApp } from "./chain.ts";
 
 // The application in a process of its own. It says its address and serves, until it dies in the midst of a block: before

@@ -1,4 +1,5 @@
 import { base64ToBytes, silentLog } from "@turnpike/base";
+import type { ChainStore } from "@turnpike/chain-store";
 import { accountAddress, cosmosPublicKey, cosmosSign, moduleAddress, privateKeyFromSecret } from "@turnpike/crypto";
 import {
   type Any,
@@ -20,7 +21,6 @@ import { bankModule } from "../../src/modules/bank/bank-module.ts";
 import { noKey, rawCodec } from "../../src/state/codecs.ts";
 import { Collection } from "../../src/state/collection.ts";
 import { type Module, moduleGenesis } from "../../src/state/module.ts";
-import type { ChainStore } from "../../src/types.ts";
 
 /** Name of the chain. */
 export const CHAIN_ID = "abci-test";

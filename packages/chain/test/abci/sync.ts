@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { silentLog } from "@turnpike/base";
+import { type LmdbChainStore, openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
 import { must } from "@turnpike/testkit/fixtures";
 import { CometRpc } from "../../src/abci/comet-rpc.ts";
@@ -11,8 +12,6 @@ import type { ChainStart } from "../../src/app/types.ts";
 import { SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotKeeper } from "../../src/snapshots/snapshot-keeper.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
-import type { KeptChain } from "../../src/store/chain-store.ts";
-import { openChainStore } from "../../src/store/open-chain-store.ts";
 import { CHAIN_ID, testApp } from "./chain.ts";
 import { askComet, makeHome, startComet } from "./comet.ts";
 
@@ -22,7 +21,7 @@ const CHUNK_BYTES = 256;
 
 /** A node: the application in this process, CometBFT in its own. */
 export interface SyncNode extends AsyncDisposable {
-  readonly store: KeptChain;
+  readonly store: LmdbChainStore;
   readonly application: ChainApp;
   readonly snapshots: SnapshotFolder;
   readonly rpc: CometRpc;

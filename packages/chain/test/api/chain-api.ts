@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { Bytes } from "@turnpike/chain-store";
 import {
   buildBlock,
   EMPTY_COMMIT,
@@ -29,7 +30,6 @@ import type {
 import type { BlockInfo } from "../../src/state/context.ts";
 import type { TxResult } from "../../src/state/outcome.ts";
 import { Overlay } from "../../src/state/overlay.ts";
-import type { Bytes } from "../../src/types.ts";
 import { type RecordedTx, readRecordedTx } from "../recorded-tx.ts";
 
 const ROOT = new URL("../../../../test/spec/recorded-chain/", import.meta.url);

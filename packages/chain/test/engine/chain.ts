@@ -1,4 +1,5 @@
 import { bytesToBase64, type Clock, type Log, utf8ToBytes } from "@turnpike/base";
+import type { Bytes, ChainStore } from "@turnpike/chain-store";
 import {
   accountAddress,
   cosmosPublicKey,
@@ -33,7 +34,6 @@ import { bankModule } from "../../src/modules/bank/bank-module.ts";
 import type { Context } from "../../src/state/context.ts";
 import { type Module, moduleGenesis, type ValidatorUpdate } from "../../src/state/module.ts";
 import type { GasPrice } from "../../src/tx/fees.ts";
-import type { Bytes, ChainStore } from "../../src/types.ts";
 
 /** The test chain's id. */
 export const CHAIN_ID = "engine-test";

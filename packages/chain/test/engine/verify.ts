@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Bytes } from "@turnpike/chain-store";
 import {
   type BlockExpectation,
   consensusHash,
@@ -8,7 +9,6 @@ import {
   verifyNextBlock,
 } from "@turnpike/cometbft";
 import type { EmbeddedNode, StoredBlock } from "../../src/node/types.ts";
-import type { Bytes } from "../../src/types.ts";
 
 /** What is there. */
 export function must<T>(value: T | undefined, what = "value"): T {

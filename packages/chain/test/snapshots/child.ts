@@ -1,14 +1,12 @@
 import { writeSync } from "node:fs";
 import { join } from "node:path";
 import { type FaultPoints, silentLog } from "@turnpike/base";
+import { openChainStore, type StateChange } from "@turnpike/chain-store";
 import { must } from "@turnpike/testkit/fixtures";
 import { makeSnapshot } from "../../src/snapshots/make-snapshot.ts";
 import { type SnapshotDraft, SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
-import { openChainStore } from "../../src/store/open-chain-store.ts";
-import type { StateChange } from "../../src/types.ts";
 import { testApp } from "../abci/chain.ts";
-import { blockOf } from "../store/model.ts";
 import { GENESIS, startNode, type TestNode } from "./snapshots.ts";
 
 /** Bytes of a chunk of the snapshots here: there are some ten. */
@@ -21,7 +19,7 @@ export async function largeNode(path: string): Promise<TestNode> {
   const changes = Array.from({ length: ENTRIES }, (_, n): StateChange => {
     return [Buffer.from(`zz/${n}`), Buffer.from(`${n} `.repeat(12))];
   });
-  await node.store.commit(blockOf(4n, changes));
+  await node.store.commit({ heightBlocks: 4n, changes, records: [] });
   return node;
 }
 

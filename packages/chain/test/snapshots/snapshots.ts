@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { type Log, silentLog } from "@turnpike/base";
+import { type Bytes, type LmdbChainStore, openChainStore } from "@turnpike/chain-store";
 import { sha256 } from "@turnpike/crypto";
 import type { ChainApp } from "../../src/app/chain-app.ts";
 import type { ChainStart } from "../../src/app/types.ts";
@@ -8,9 +9,6 @@ import { SNAPSHOT_FORMAT } from "../../src/snapshots/format.ts";
 import { SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
 import type { KeptSnapshot, SnapshotOffer } from "../../src/snapshots/types.ts";
-import type { KeptChain } from "../../src/store/chain-store.ts";
-import { openChainStore } from "../../src/store/open-chain-store.ts";
-import type { Bytes } from "../../src/types.ts";
 import { NO_VALIDATOR, sendTx, testApp, testAppState } from "../abci/chain.ts";
 
 /** The genesis of the chains here. */
@@ -23,7 +21,7 @@ export const GENESIS: ChainStart = {
 
 /** An application on a store of its own. */
 export interface TestNode extends AsyncDisposable {
-  readonly store: KeptChain;
+  readonly store: LmdbChainStore;
   readonly application: ChainApp;
   readonly folder: SnapshotFolder;
   readonly restorer: SnapshotRestorer;

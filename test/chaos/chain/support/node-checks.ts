@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { openChainStore } from "@turnpike/chain";
 import type { ChainClient } from "@turnpike/chain-client";
+import { openChainStore } from "@turnpike/chain-store";
 import type { Random } from "../../../soak/random.ts";
 import { assertReplayed, readDecided, replay } from "../../../support/chain/replay.ts";
 import type { NodeHome } from "./node-home.ts";

@@ -1,4 +1,5 @@
 import { concatBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { isCosmosPublicKey, publicKeyToAddressBytes, sha256 } from "@turnpike/crypto";
 import {
   type Any,
@@ -11,7 +12,6 @@ import {
   typeUrlOf,
 } from "@turnpike/proto";
 import { bytesToText } from "../../state/bytes.ts";
-import type { Bytes } from "../../types.ts";
 
 /** One key: 33 bytes. */
 export interface SingleKey {

@@ -1,11 +1,11 @@
 import { AppError, utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { type Any, AnySchema, auth, createMessage, decodeMessage, packAny, typeUrlOf } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { keptCodec, messageCodec, noKey, pairCodec, rawCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
-import type { Bytes } from "../../types.ts";
 
 /** Name of the module, and of its part of the state. */
 export const AUTH_MODULE = "auth";

@@ -1,5 +1,6 @@
 import type { Message } from "@bufbuild/protobuf";
 import { bytesEqual } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { type Any, authz, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
 import { type ChainEvent, type Context, withAttribute } from "../../state/context.ts";
@@ -8,7 +9,6 @@ import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, failPlain, type Outcome, SDK } from "../../state/outcome.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
-import type { Bytes } from "../../types.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant } from "./grants.ts";
 

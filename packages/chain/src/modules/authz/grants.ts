@@ -1,4 +1,5 @@
 import { utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { authz, createMessage, type Timestamp } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { lengthPrefixedCodec, messageCodec, pairCodec, rawCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
@@ -7,7 +8,6 @@ import type { Context } from "../../state/context.ts";
 import { GasMeter, STORE_GAS } from "../../state/gas.ts";
 import { NANOS_PER_SECOND } from "../../state/timestamps.ts";
 import { emit } from "../../state/typed-event.ts";
-import type { Bytes } from "../../types.ts";
 
 /** Name of the module, and of its part of the state. */
 export const AUTHZ_MODULE = "authz";

@@ -1,11 +1,11 @@
 import { concatBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { authz, createMessage } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { lengthPrefixedCodec } from "../../state/codecs.ts";
 import { collectionPage } from "../../state/collection-page.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
-import type { Bytes } from "../../types.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant, grants, grantsByGrantee, shownGrant } from "./grants.ts";
 

@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { bank, createMessage } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import {
@@ -14,7 +15,6 @@ import {
 import { Collection } from "../../state/collection.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { areValidCoins, type Coin, coinsText, isAmount } from "./coins.ts";
 

@@ -1,10 +1,10 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { bank, type base, createMessage, typeUrlOf } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { bankParams, receiveCoins, sendEnabled, spendCoins } from "./balances.ts";
 import { addCoins, areValidCoins, type Coin, coinsText, isDenom, rawCoinsText, readCoins } from "./coins.ts";

@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { bank, type baseQuery, createMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
 import { endedTextCodec, lengthPrefixedCodec } from "../../state/codecs.ts";
@@ -6,7 +7,6 @@ import type { Context } from "../../state/context.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { answerOf, type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
 import type { Page } from "../../state/pages.ts";
-import type { Bytes } from "../../types.ts";
 import {
   balances,
   denomMetadata,

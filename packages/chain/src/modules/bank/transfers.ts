@@ -1,8 +1,8 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { addressText } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, type FaultKind, fail, type Outcome, SDK } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { ensureAccount, ensureModuleAccount } from "../auth/accounts.ts";
 import { getBankParams, getSupply, receiveCoins, sendEnabled, setSupply, spendCoins } from "./balances.ts";
 import { type Coin, coinsText, isAmount } from "./coins.ts";

@@ -1,9 +1,9 @@
 import { AppError, isRecord } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, encodeMessage, fromApiJson, tx as txs } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
 import type { Module, ValidatorUpdate } from "../../state/module.ts";
 import type { TxResult } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { lastPowers } from "../staking/state.ts";
 import { updateValidatorSet } from "../staking/validator-set.ts";
 

@@ -1,7 +1,7 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { type CompactClosestProof, closestValue, closestWeight, decodeClosestProof } from "@turnpike/crypto";
 import { createMessage, decodeMessage, service } from "@turnpike/proto";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { PROOF } from "./errors.ts";
 
 /** Most bytes of a proof that is read. A transaction of the network's mempools has no more. */

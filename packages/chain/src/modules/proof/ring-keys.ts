@@ -1,9 +1,9 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
 import { ringMembers } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { getApplication } from "../application/state.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";

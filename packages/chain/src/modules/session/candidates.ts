@@ -1,10 +1,10 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { sha3256 } from "@turnpike/crypto";
 import { endedTextCodec } from "../../state/codecs.ts";
 import type { RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { iteratorGas } from "../../state/gas.ts";
-import type { Bytes } from "../../types.ts";
 import { serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
 

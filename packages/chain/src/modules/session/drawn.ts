@@ -1,7 +1,7 @@
+import type { Bytes } from "@turnpike/chain-store";
 import type { session } from "@turnpike/proto";
 import { sessionWindows } from "@turnpike/protocol";
 import { type Context, unmetered } from "../../state/context.ts";
-import type { Bytes } from "../../types.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { chargeDrawing, drawSession } from "./candidates.ts";
 import { type Candidate, drawnSessions, getSessionParamsAt } from "./state.ts";

@@ -1,4 +1,5 @@
 import { AppError, concatBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, session } from "@turnpike/proto";
 import {
   type Codec,
@@ -13,7 +14,6 @@ import {
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { updateBytes } from "../../state/update-bytes.ts";
-import type { Bytes } from "../../types.ts";
 
 /** Name of the module, and of its part of the state. */
 export const SESSION_MODULE = "session";

@@ -1,10 +1,10 @@
 import { bytesEqual } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, staking, TimestampSchema } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
 import { timestampOf } from "../../state/timestamps.ts";
-import type { Bytes } from "../../types.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
 import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
 import { delegate } from "./delegate.ts";

@@ -1,9 +1,9 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, staking } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
-import type { Bytes } from "../../types.ts";
 import { getBalance, receiveCoins, setBalance } from "../bank/balances.ts";
 import { type Coin, coinsText } from "../bank/coins.ts";
 import { DECIMAL_ONE } from "./decimals.ts";

@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, staking } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
@@ -7,7 +8,6 @@ import type { Context } from "../../state/context.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { answerOf, type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
 import { pageOf } from "../../state/pages.ts";
-import type { Bytes } from "../../types.ts";
 import { getBalance } from "../bank/balances.ts";
 import { writeCoin } from "../bank/coins.ts";
 import { DECIMAL_ONE } from "./decimals.ts";

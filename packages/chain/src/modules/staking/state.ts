@@ -1,4 +1,5 @@
 import { AppError, bytesToHex } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, cryptoEd25519, DurationSchema, decodeMessage, staking, typeUrlOf } from "@turnpike/proto";
 import { parseAddress } from "../../state/addresses.ts";
 import {
@@ -12,7 +13,6 @@ import {
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
-import type { Bytes } from "../../types.ts";
 
 /** Name of the module, and of its part of the state. */
 export const STAKING_MODULE = "staking";

@@ -1,11 +1,11 @@
 import { AppError } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { staking } from "@turnpike/proto";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import type { ValidatorUpdate } from "../../state/module.ts";
 import { timestampNanos, timestampOf } from "../../state/timestamps.ts";
-import type { Bytes } from "../../types.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import {
   BONDED_POOL,

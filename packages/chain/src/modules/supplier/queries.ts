@@ -1,4 +1,5 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { type baseQuery, createMessage, shared, supplier } from "@turnpike/proto";
 import { isConfigActive } from "@turnpike/protocol";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
@@ -8,7 +9,6 @@ import { refuse } from "../../state/grpc-status.ts";
 import { type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { type Page, pageOf } from "../../state/pages.ts";
-import type { Bytes } from "../../types.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { SUPPLIER } from "./errors.ts";
 import { partyFault } from "./stake.ts";

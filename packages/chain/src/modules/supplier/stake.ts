@@ -1,3 +1,4 @@
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { nextSessionStartHeight, sessionAt } from "@turnpike/protocol";
@@ -8,7 +9,6 @@ import { failStatus, type GrpcStatusName } from "../../state/grpc-status.ts";
 import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { coinAmount, coinText, STAKE_DENOM, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
-import type { Bytes } from "../../types.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
 import { sendCoins, sendCoinsToModule } from "../bank/transfers.ts";

@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { type ErrorCode, isAppError } from "@turnpike/base";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { open } from "lmdb";
-import { blockOf, shown } from "../../test/store/model.ts";
-import type { StateChange } from "../types.ts";
+import { blockOf, shown } from "../test/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
+import type { StateChange } from "./types.ts";
 
 const key = (text: string): Buffer => Buffer.from(text);
 const FILE = "chain.mdb";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { fc } from "@turnpike/testkit/property";
-import type { BlockChanges, BlockRecord, Bytes, RangeOptions, StateChange } from "../../src/types.ts";
+import type { BlockChanges, BlockRecord, Bytes, RangeOptions, StateChange } from "../src/types.ts";
 
 /** A block with changes and no more. */
 export function blockOf(

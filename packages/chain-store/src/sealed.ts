@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { AppError } from "@turnpike/base";
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "./types.ts";
 
 const CRC_BYTES = 4;
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { blockOf } from "../../test/store/model.ts";
+import { blockOf } from "../test/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { STORE_FILE } from "./store-folder.ts";
 import { Tables } from "./tables.ts";

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { blockOf, shown, someHistory, someKey } from "../../test/store/model.ts";
-import type { Derivation } from "../types.ts";
+import { blockOf, shown, someHistory, someKey } from "../test/model.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { openChainStore } from "./open-chain-store.ts";
+import type { Derivation } from "./types.ts";
 
 const texts: Derivation<readonly string[]> = { make: (entries) => shown(entries) };
 const count: Derivation<{ readonly entries: number }> = { make: (entries) => ({ entries: shown(entries).length }) };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { blockOf } from "../../test/store/model.ts";
+import { blockOf } from "../test/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
 
 const NAME = Buffer.from("b");

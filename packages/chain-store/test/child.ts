@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { isAppError } from "@turnpike/base";
-import { openChainStore } from "../../src/store/open-chain-store.ts";
-import type { StateChange } from "../../src/types.ts";
+import { openChainStore } from "../src/open-chain-store.ts";
+import type { StateChange } from "../src/types.ts";
 import { blockOf } from "./model.ts";
 
 /** What the child's block of a height changes: the same whenever it is asked. */

@@ -12,10 +12,10 @@ import {
   someHistory,
   someRange,
   statesOf,
-} from "../../test/store/model.ts";
-import type { ChainStore, RangeOptions, StateChange } from "../types.ts";
+} from "../test/model.ts";
 import { EMPTY_APP_HASH } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
+import type { ChainStore, RangeOptions, StateChange } from "./types.ts";
 
 /** From a program that has nothing of this one: a state of 0, 1, 2 and 42 entries. */
 const GOLDEN = [

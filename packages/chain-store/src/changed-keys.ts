@@ -1,6 +1,6 @@
-import type { Bytes } from "../types.ts";
 import { bytesToHeight, heightToBytes } from "./keys.ts";
 import { damaged } from "./sealed.ts";
+import type { Bytes } from "./types.ts";
 
 /** Most keys of one entry. */
 const CHUNK_KEYS = 256;

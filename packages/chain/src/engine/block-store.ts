@@ -1,10 +1,9 @@
+import { type Bytes, bytesToHeight, type ChainStore, heightToBytes } from "@turnpike/chain-store";
 import { type Block, type Commit, decodeBlock, decodeCommit, type ValidatorSet } from "@turnpike/cometbft";
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { searchBlocks, searchTxs } from "../indexing/search.ts";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
-import { bytesToHeight, heightToBytes } from "../store/keys.ts";
-import type { Bytes, ChainStore } from "../types.ts";
 import { type BlockMark, COMMIT_KEY, readMark } from "./block-records.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { decodeOutline, decodeTxResult } from "./result-codec.ts";
@@ -13,7 +12,7 @@ import { SmallCache } from "./small-cache.ts";
 import { pairAt, pairsOfBlock } from "./tx-groups.ts";
 import { readPlace, TABLES } from "./tx-places.ts";
 
-export interface KeptBlocksModules {
+export interface BlockStoreModules {
   readonly store: ChainStore;
   /** First height of the chain, and the newest committed one (0 before the first). */
   readonly heights: { readonly initialBlocks: bigint; latestBlocks(): bigint };
@@ -26,15 +25,15 @@ export interface KeptBlocksModules {
 const MAX_HEIGHT = (1n << 63n) - 1n;
 
 /** {@link BlockReads} over the records that the engine writes. Every block that is read is checked against its own hashes. */
-export class KeptBlocks implements BlockReads {
+export class BlockStore implements BlockReads {
   readonly #store: ChainStore;
-  readonly #heights: KeptBlocksModules["heights"];
-  readonly #firstValidators: KeptBlocksModules["firstValidators"];
+  readonly #heights: BlockStoreModules["heights"];
+  readonly #firstValidators: BlockStoreModules["firstValidators"];
   readonly #indexed: () => Promise<void>;
   readonly #queue = new EventLoopQueue();
   readonly #cache = new SmallCache<bigint, StoredBlock>({ maxEntries: 64, maxBytes: 16_777_216 });
 
-  constructor({ store, heights, firstValidators, indexed }: KeptBlocksModules) {
+  constructor({ store, heights, firstValidators, indexed }: BlockStoreModules) {
     this.#indexed = indexed ?? (async () => undefined);
     this.#store = store;
     this.#heights = heights;

@@ -1,6 +1,5 @@
 import { join, resolve } from "node:path";
 import { AppError } from "@turnpike/base";
-import type { Bytes, StateReader } from "../types.ts";
 import { readChangedKeys } from "./changed-keys.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { heightToBytes } from "./keys.ts";
@@ -10,6 +9,7 @@ import { StoreReader } from "./state-reader.ts";
 import { storeError } from "./store-errors.ts";
 import { STORE_FILE } from "./store-folder.ts";
 import { Tables } from "./tables.ts";
+import type { Bytes, StateReader } from "./types.ts";
 
 export interface SharedStatesOptions {
   /** Folder of a store that another thread of this process has open. */

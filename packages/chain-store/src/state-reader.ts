@@ -1,8 +1,8 @@
-import type { Bytes, Derivation, RangeOptions, StateReader } from "../types.ts";
 import type { KeptDerivations } from "./derivations.ts";
 import { type Entry, entriesAt, valueAt } from "./history.ts";
 import { boundsOf, type KeyBounds, MAX_KEY_BYTES } from "./keys.ts";
 import type { Tables } from "./tables.ts";
+import type { Bytes, Derivation, RangeOptions, StateReader } from "./types.ts";
 
 const FIRST_BATCH = 16;
 const MAX_BATCH_ENTRIES = 512;

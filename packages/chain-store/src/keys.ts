@@ -1,4 +1,4 @@
-import type { Bytes } from "../types.ts";
+import type { Bytes } from "./types.ts";
 
 /** Longest key of the state or of a record, in bytes: LMDB's own limit bounds it, with room for what is added to it. */
 export const MAX_KEY_BYTES = 512;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import type { Bytes, ChainStore, Derivation } from "../types.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { SharedStates } from "./shared-states.ts";
+import type { Bytes, ChainStore, Derivation } from "./types.ts";
 
 const key = (name: string): Bytes => Buffer.from(name);
 const commit = (store: ChainStore, heightBlocks: bigint, entries: Readonly<Record<string, string>>): Promise<Bytes> =>

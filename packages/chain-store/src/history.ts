@@ -1,7 +1,7 @@
-import type { Bytes } from "../types.ts";
 import { encodeKey, heightToBytes, type KeyBounds, parseVersionKey, versionKey } from "./keys.ts";
 import { damaged } from "./sealed.ts";
 import type { Tables } from "./tables.ts";
+import type { Bytes } from "./types.ts";
 
 /** An entry of the state. */
 export type Entry = readonly [key: Buffer, value: Buffer];

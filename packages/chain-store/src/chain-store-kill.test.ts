@@ -7,12 +7,12 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { changesAt, KEPT_BLOCKS } from "../../test/store/child.ts";
-import { plainAppHash, plainRange, shown, statesOf } from "../../test/store/model.ts";
+import { changesAt, KEPT_BLOCKS } from "../test/child.ts";
+import { plainAppHash, plainRange, shown, statesOf } from "../test/model.ts";
 import { EMPTY_APP_HASH } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
 
-const CHILD = join(import.meta.dirname, "../../test/store/child.ts");
+const CHILD = join(import.meta.dirname, "../test/child.ts");
 const all = { prefix: Buffer.alloc(0) };
 
 interface Child {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { blockOf } from "../../test/store/model.ts";
-import { KeptChain } from "./chain-store.ts";
+import { blockOf } from "../test/model.ts";
+import { LmdbChainStore } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { openFolder } from "./store-folder.ts";
 
@@ -20,7 +20,7 @@ test("what could not be cleared away is never taken for the state of a genesis",
       if (writes-- <= 0) throw Object.assign(new TypeError("no space"), { code: 28 });
       write(action);
     };
-    await using store = new KeptChain({ folder: scratch.path }, { file, log: silentLog });
+    await using store = new LmdbChainStore({ folder: scratch.path }, { file, log: silentLog });
     {
       await using restore = await store.restore(7n);
       await restore.add([entry]);

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { blockOf } from "../../test/store/model.ts";
-import type { StateChange } from "../types.ts";
+import { blockOf } from "../test/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { checkPages } from "./page-check.ts";
 import { Tables } from "./tables.ts";
+import type { StateChange } from "./types.ts";
 
 const PAGE_BYTES = 4_096;
 const isChecked = (): boolean => true;

@@ -1,9 +1,9 @@
 import type { FaultPoints } from "@turnpike/base";
-import type { BlockRecord, Bytes, StateRestore } from "../types.ts";
 import { clearLeftovers, type LeftoversHost } from "./leftovers.ts";
 import { checkRecords, checkSizes, recordKey, refusedBlock } from "./plan.ts";
 import { type StorePosition, writePosition, writeRestored } from "./position.ts";
 import { type LeafChange, leafHash, pathOf, rootHash, type TrieChild, updateTrie } from "./trie.ts";
+import type { BlockRecord, Bytes, StateRestore } from "./types.ts";
 
 /** The store that a state is restored into. */
 export interface RestoreHost extends LeftoversHost {

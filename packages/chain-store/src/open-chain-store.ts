@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { type FaultPoints, type Log, silentLog } from "@turnpike/base";
-import { KeptChain } from "./chain-store.ts";
+import { LmdbChainStore } from "./chain-store.ts";
 import { storeError } from "./store-errors.ts";
 import { openFolder, type StoreCheck } from "./store-folder.ts";
 
@@ -25,7 +25,10 @@ const MAP_BYTES = 1_073_741_824;
  * @throws AppError CHAIN_STORE when the folder or its file is not ours or cannot be used, CHAIN_STORE_BUSY when another
  * process has it, CHAIN_STORE_DAMAGED, CHAIN_STORE_FULL.
  */
-export async function openChainStore(opts: ChainStoreOptions, modules: ChainStoreModules = {}): Promise<KeptChain> {
+export async function openChainStore(
+  opts: ChainStoreOptions,
+  modules: ChainStoreModules = {},
+): Promise<LmdbChainStore> {
   const folder = resolve(opts.folder);
   const log = modules.log ?? silentLog;
   try {
@@ -34,7 +37,7 @@ export async function openChainStore(opts: ChainStoreOptions, modules: ChainStor
       await openFolder({ folder, mapSizeBytes: opts.mapSizeBytes ?? MAP_BYTES, check: opts.check }),
     );
     const faults = modules.faults;
-    const store = new KeptChain({ folder }, { file, log, ...(faults === undefined ? {} : { faults }) });
+    const store = new LmdbChainStore({ folder }, { file, log, ...(faults === undefined ? {} : { faults }) });
     await store.clearLeftovers();
     owned.move();
     log.info({ folder, newestHeightBlocks: store.latestHeightBlocks()?.toString() }, "chain store opened");

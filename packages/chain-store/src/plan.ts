@@ -1,8 +1,8 @@
 import { AppError } from "@turnpike/base";
-import type { BlockChanges, Bytes, StateChange } from "../types.ts";
 import { MAX_KEY_BYTES } from "./keys.ts";
 import type { Tables } from "./tables.ts";
 import { type LeafChange, leafHash, pathOf, rootHash, type TrieChild, type TrieUpdate, updateTrie } from "./trie.ts";
+import type { BlockChanges, Bytes, StateChange } from "./types.ts";
 
 /** Longest value of the state or of a record. */
 export const MAX_VALUE_BYTES = 268_435_456;

@@ -1,5 +1,5 @@
-import type { Bytes, Derivation } from "../types.ts";
 import { afterPrefix } from "./keys.ts";
+import type { Bytes, Derivation } from "./types.ts";
 
 /** One derivation at the heights at which its entries are the same. */
 interface Kept {

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
 import { AppError } from "@turnpike/base";
 import { type Database, open, type RootDatabase } from "lmdb";
-import type { Bytes } from "../types.ts";
 import { seal, unseal } from "./sealed.ts";
 import { storeError } from "./store-errors.ts";
+import type { Bytes } from "./types.ts";
 
 const BINARY = { encoding: "binary", keyEncoding: "binary" } as const;
 

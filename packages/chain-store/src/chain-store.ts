@@ -1,14 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, type FaultPoints, type Log, noFaults } from "@turnpike/base";
-import type {
-  BlockChanges,
-  BlockRecord,
-  Bytes,
-  ChainStore,
-  RangeOptions,
-  StateReader,
-  StateRestore,
-} from "../types.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { heightToBytes, MAX_KEY_BYTES } from "./keys.ts";
 import { clearLeftovers, hasLeftovers } from "./leftovers.ts";
@@ -27,6 +18,7 @@ import { refusedStore, storeError } from "./store-errors.ts";
 import type { OpenFolder } from "./store-folder.ts";
 import type { Tables } from "./tables.ts";
 import { EMPTY_HASH } from "./trie.ts";
+import type { BlockChanges, BlockRecord, Bytes, ChainStore, RangeOptions, StateReader, StateRestore } from "./types.ts";
 import { checkState } from "./verify.ts";
 import { pruneStep, writePlan } from "./write-plan.ts";
 
@@ -44,7 +36,7 @@ export interface KeptChainModules {
 }
 
 /** The {@link ChainStore} on LMDB. What stands in its file, and why so, is in docs/decisions/0007-chain-store.md. */
-export class KeptChain implements ChainStore {
+export class LmdbChainStore implements ChainStore {
   readonly #folder: string;
   readonly #file: OpenFolder;
   readonly #tables: Tables;

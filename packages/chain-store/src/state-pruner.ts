@@ -1,5 +1,5 @@
 import type { Log } from "@turnpike/base";
-import type { ChainStore } from "../types.ts";
+import type { ChainStore } from "./types.ts";
 
 /** Blocks between two runs of pruning: so many states more than asked for are there, at most. */
 const EVERY_BLOCKS = 10n;
