@@ -12,7 +12,7 @@ export function quoteSchema(schema: string): string {
   return `"${schema}"`;
 }
 
-/** All statements of the ledger for one schema. */
+/** The table of all statements of the ledger for one schema, by their name. */
 export function ledgerStatements(schema: string) {
   const s = quoteSchema(schema);
   const read = (name: string, text: string): Statement => ({ name, text, writes: false });
@@ -186,5 +186,5 @@ export function ledgerStatements(schema: string) {
   };
 }
 
-/** What {@link ledgerStatements} gives. */
+/** The ledger's statements, by name. */
 export type LedgerStatements = ReturnType<typeof ledgerStatements>;
