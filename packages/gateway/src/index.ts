@@ -21,7 +21,7 @@ export {
   type RateRequest,
   type RateVerdict,
 } from "./limits/types.ts";
-export { createMetricsAcross, type MetricsAcross, readMetricsDump } from "./metrics/across.ts";
+export { MetricsAcross, readMetricsDump } from "./metrics/across.ts";
 export type { CellsDump, MetricsDump } from "./metrics/cells.ts";
 export {
   GATEWAY_METRICS,

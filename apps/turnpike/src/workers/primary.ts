@@ -5,8 +5,8 @@ import { createServer } from "node:http";
 import { AppError, isAppError, isRecord, systemClock } from "@turnpike/base";
 import type { Config, Environment } from "@turnpike/config";
 import {
-  createMetricsAcross,
   createPrometheusMetrics,
+  MetricsAcross,
   type MetricsDump,
   type MetricsRegistry,
   type Port,
@@ -70,7 +70,7 @@ async function requireFreePort(host: string, port: number): Promise<void> {
 class Primary {
   readonly #input: PrimaryInput;
   readonly #metrics = createPrometheusMetrics({ processMetrics: true });
-  readonly #across = createMetricsAcross({ isNamed: namedLabels(() => this.#config) });
+  readonly #across = new MetricsAcross({ isNamed: namedLabels(() => this.#config) });
   readonly #counts: SharedCounts;
   readonly #ports = new Map<string, Port>();
   readonly #failed = Promise.withResolvers<never>();

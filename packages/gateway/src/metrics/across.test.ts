@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
-import { createMetricsAcross, readMetricsDump } from "./across.ts";
+import { MetricsAcross, readMetricsDump } from "./across.ts";
 import { createPrometheusMetrics } from "./prometheus.ts";
 
 const COUNTER: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["a"] };
@@ -27,7 +27,7 @@ const sampleIn = (text: string, sample: string): number | undefined => {
 };
 
 test("samples of several processes become one, by kind and by what the spec says", async () => {
-  const across = createMetricsAcross();
+  const across = new MetricsAcross();
   for (const value of [1, 2, 3]) {
     const dump = readMetricsDump(JSON.parse(JSON.stringify(await processOf(value).dump())));
     assert.ok(dump !== undefined);
@@ -50,7 +50,7 @@ test("samples of several processes become one, by kind and by what the spec says
 });
 
 test("a process that ended leaves its counters, and takes its gauges with it", async () => {
-  const across = createMetricsAcross();
+  const across = new MetricsAcross();
   across.put("w1", await processOf(4).dump());
   across.put("w2", await processOf(5).dump());
   const before = await across.render();
@@ -81,7 +81,7 @@ test("what is no dump is not taken", () => {
 test("what processes have named stays named when they are added up; what the ended ones leave is bounded", async () => {
   const spec: MetricSpec = { kind: "counter", name: "s_total", help: "S.", labels: ["service"] };
   const isNamed = (_: string, value: string): boolean => value === "ours";
-  const across = createMetricsAcross({ isNamed });
+  const across = new MetricsAcross({ isNamed });
   const dumpOf = async (prefix: string) => {
     const metrics = createPrometheusMetrics({ processMetrics: false, isNamed });
     for (let at = 0; at < 1_030; at++) metrics.count(spec, { service: `${prefix}${at}` });

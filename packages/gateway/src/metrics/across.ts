@@ -3,17 +3,6 @@ import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Regi
 import { Cells, type CellsDump, type IsNamed, type MetricsDump } from "./cells.ts";
 import { asMetric } from "./prometheus.ts";
 
-/** The samples of several processes as if they were one. */
-export interface MetricsAcross {
-  /** Takes what a process has counted, in place of what it said before. */
-  put(id: string, dump: MetricsDump): void;
-  /** A process is gone: what it counted stays, so that no counter goes back; its gauges go. */
-  ended(id: string): void;
-  /** All of them in Prometheus' format. */
-  render(): Promise<string>;
-  readonly contentType: string;
-}
-
 type ProcessMetric = MetricObjectWithValues<MetricValue<string>> & { aggregator?: string };
 
 /** The worst process' lag is what counts, not the mean of all. */
@@ -67,40 +56,47 @@ function addUpProcesses(dumps: readonly MetricsDump[]): Registry {
   return AggregatorRegistry.aggregate(all);
 }
 
-/**
- * Creates a {@link MetricsAcross} without any process. `isNamed`: label values that never become `other`; what ended
- * processes leave is bounded as that of one, however many there were.
- */
-export function createMetricsAcross({ isNamed = () => false }: { readonly isNamed?: IsNamed } = {}): MetricsAcross {
-  const living = new Map<string, MetricsDump>();
-  let gone: MetricsDump = { cells: [], process: [] };
-  let goneProcess: Promise<unknown> = Promise.resolve();
+/** The samples of several processes as if they were one. */
+export class MetricsAcross {
+  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  readonly #isNamed: IsNamed;
+  readonly #living = new Map<string, MetricsDump>();
+  /** What ended processes leave, added up and bounded as that of one, however many there were. */
+  #gone: MetricsDump = { cells: [], process: [] };
+  #adding: Promise<unknown> = Promise.resolve();
 
-  return {
-    put(id, dump) {
-      living.set(id, dump);
-    },
-    ended(id) {
-      const last = living.get(id);
-      living.delete(id);
-      if (last === undefined) return;
-      const kept: MetricsDump = {
-        cells: last.cells.filter(({ spec }) => outlives(spec.kind)),
-        process: last.process.filter(isProcessMetric).filter((metric) => outlives(kindOf(metric))),
-      };
-      goneProcess = goneProcess.then(async () => {
-        const both = [gone, kept];
-        const process = await addUpProcesses(both).getMetricsAsJSON();
-        gone = { cells: [...addUp(both, isNamed).values()].map((cells) => cells.dump()), process };
-      });
-    },
-    async render() {
-      await goneProcess;
-      const dumps = [...living.values(), gone];
-      const own = new Registry();
-      for (const cells of addUp(dumps, ALL_NAMED).values()) own.registerMetric(asMetric(cells));
-      return [await own.metrics(), await addUpProcesses(dumps).metrics()].filter((text) => text !== "").join("\n");
-    },
-    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
-  };
+  /** `isNamed`: label values that never become `other`. */
+  constructor({ isNamed = () => false }: { readonly isNamed?: IsNamed } = {}) {
+    this.#isNamed = isNamed;
+  }
+
+  /** Takes what a process has counted, in place of what it reported before. */
+  put(id: string, dump: MetricsDump): void {
+    this.#living.set(id, dump);
+  }
+
+  /** A process is gone: what it counted stays, so that no counter goes back; its gauges go. */
+  ended(id: string): void {
+    const last = this.#living.get(id);
+    this.#living.delete(id);
+    if (last === undefined) return;
+    const kept: MetricsDump = {
+      cells: last.cells.filter(({ spec }) => outlives(spec.kind)),
+      process: last.process.filter(isProcessMetric).filter((metric) => outlives(kindOf(metric))),
+    };
+    this.#adding = this.#adding.then(async () => {
+      const both = [this.#gone, kept];
+      const process = await addUpProcesses(both).getMetricsAsJSON();
+      this.#gone = { cells: [...addUp(both, this.#isNamed).values()].map((cells) => cells.dump()), process };
+    });
+  }
+
+  /** All of them in Prometheus' format. */
+  async render(): Promise<string> {
+    await this.#adding;
+    const dumps = [...this.#living.values(), this.#gone];
+    const own = new Registry();
+    for (const cells of addUp(dumps, ALL_NAMED).values()) own.registerMetric(asMetric(cells));
+    return [await own.metrics(), await addUpProcesses(dumps).metrics()].filter((text) => text !== "").join("\n");
+  }
 }
