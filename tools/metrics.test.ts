@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { CHAIN_METRICS } from "@turnpike/chain";
-import { createPrometheusMetrics, GATEWAY_METRICS } from "@turnpike/gateway";
+import { GATEWAY_METRICS, PrometheusMetrics } from "@turnpike/gateway";
 import { PAYMENT_METRICS } from "@turnpike/payment";
 import { APPLICATION_METRICS, PORTAL_METRICS } from "@turnpike/portal-db";
 import { RELAY_METRICS } from "@turnpike/relay";
@@ -81,7 +81,7 @@ function faultsOf(expr: string, ofProcess: ReadonlySet<string>): string[] {
 }
 
 async function processMetrics(): Promise<Set<string>> {
-  const text = await createPrometheusMetrics({ processMetrics: true }).render();
+  const text = await new PrometheusMetrics({ processMetrics: true }).render();
   return new Set([
     ...[...text.matchAll(/^([a-z_0-9]+)[{ ]/gm)].map(([, name = ""]) => name),
     // prom-client gives it once there was a collection
@@ -99,7 +99,7 @@ suite("metrics", () => {
   });
 
   test("only counters of the runtime end in _total", async () => {
-    const text = await createPrometheusMetrics({ processMetrics: true }).render();
+    const text = await new PrometheusMetrics({ processMetrics: true }).render();
     const others = [...text.matchAll(/^# TYPE (\w+_total) (?!counter)\w+$/gm)].map(([, name]) => name);
     assert.deepEqual(others, []);
   });

@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createPrometheusMetrics, noRateLimits, type RateLimits } from "@turnpike/gateway";
+import { noRateLimits, PrometheusMetrics, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
 import { openSocket, PATIENCE_MS } from "@turnpike/testkit";
@@ -87,7 +87,7 @@ suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
         catalogue: catalogue.services,
         clock: systemClock,
         log: silentLog,
-        metrics: createPrometheusMetrics({ processMetrics: false }),
+        metrics: new PrometheusMetrics({ processMetrics: false }),
         random: Math.random,
       },
     );

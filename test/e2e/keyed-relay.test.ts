@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { type Log, noMetrics, silentLog } from "@turnpike/base";
-import { createPrometheusMetrics, FreeRateLimits } from "@turnpike/gateway";
+import { FreeRateLimits, PrometheusMetrics } from "@turnpike/gateway";
 import { applicationsDefaults, migratePortalDb, PortalApplications } from "@turnpike/portal-db";
 import { virtualClock } from "@turnpike/testkit";
 import { FIXTURE, PORTAL_PASSWORDS, type PortalRig, startPortalRig } from "./portal-rig.ts";
@@ -81,7 +81,7 @@ suite("keys of portal applications on the free relay", () => {
     // Stands still but for `pass`: calls of one second are so on a busy machine too.
     const clock = virtualClock();
     const { log = silentLog, perClient = 1_000 } = bend;
-    const metrics = createPrometheusMetrics({ processMetrics: false });
+    const metrics = new PrometheusMetrics({ processMetrics: false });
     const applications = new PortalApplications(
       { ...applicationsDefaults, url, flushEveryMs: 3_600_000 },
       { clock, log, metrics },

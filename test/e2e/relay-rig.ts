@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Log, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createGateway, createPrometheusMetrics, type GatewayModules, type GatewayOptions } from "@turnpike/gateway";
+import { createGateway, PrometheusMetrics, type GatewayModules, type GatewayOptions } from "@turnpike/gateway";
 import {
   createRelayEngine,
   type RelayEngine,
@@ -55,7 +55,7 @@ export async function startRelay(
   suppliers: Readonly<Record<string, readonly StaticEndpoint[]>>,
   bend: RelayBend = {},
 ): Promise<RelayRig> {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const catalogue = createCatalogue(
     bend.chainId === undefined ? {} : { overrides: { eth: { evmChainId: bend.chainId } } },
   );

@@ -6,7 +6,7 @@ import { StargateClient } from "@cosmjs/stargate";
 import { Comet38Client, HttpBatchClient } from "@cosmjs/tendermint-rpc";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createPrometheusMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics } from "@turnpike/gateway";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
 import {
   outcomeOf,
@@ -49,7 +49,7 @@ suite("cosmjs, unmodified, through the free relay against recorded answers of a 
         catalogue: createCatalogue({}).services,
         clock: systemClock,
         log: silentLog,
-        metrics: createPrometheusMetrics({ processMetrics: false }),
+        metrics: new PrometheusMetrics({ processMetrics: false }),
         random: Math.random,
       },
     );

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createPrometheusMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics } from "@turnpike/gateway";
 import {
   type Anvil,
   deployTestToken,
@@ -60,7 +60,7 @@ suite("web3.js, unmodified, through the free relay against anvil", () => {
         catalogue: catalogue.services,
         clock: systemClock,
         log: silentLog,
-        metrics: createPrometheusMetrics({ processMetrics: false }),
+        metrics: new PrometheusMetrics({ processMetrics: false }),
         random: Math.random,
       },
     );

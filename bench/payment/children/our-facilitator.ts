@@ -1,6 +1,6 @@
 import { type NetworkId, silentLog } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { createPrometheusMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics } from "@turnpike/gateway";
 import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
 import { Facilitator } from "@turnpike/payment";
 import { migrateLedger } from "../../../apps/turnpike/src/wiring/ledger.ts";
@@ -22,7 +22,7 @@ serveParent<SettleOperations>(
       const config = loadConfig({ env: {}, overrides: ourConfig(facts, "facilitator") });
       await migrateLedger(config, "facilitator");
       const input = { config, env: {}, log: silentLog };
-      const modules = partModules(input, createPrometheusMetrics({ processMetrics: false }));
+      const modules = partModules(input, new PrometheusMetrics({ processMetrics: false }));
       const payments = await openPayments(input, "facilitator", modules, owned);
       const network = LOCAL_NETWORK as NetworkId;
       facilitator = new Facilitator(

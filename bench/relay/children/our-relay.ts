@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Log, noFaults, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type Config, loadConfig } from "@turnpike/config";
-import { createGateway, createPrometheusMetrics } from "@turnpike/gateway";
+import { createGateway, PrometheusMetrics } from "@turnpike/gateway";
 import { catalogueOptions } from "../../../apps/turnpike/src/wiring/catalogue.ts";
 import { gatewayOptions } from "../../../apps/turnpike/src/wiring/gateway.ts";
 import { createLimitStore } from "../../../apps/turnpike/src/wiring/limits.ts";
@@ -61,7 +61,7 @@ serveParent<OurRelayOperations>(
         },
       });
       const config = { ...valid, suppliers: withMore(valid.suppliers, moreEndpoints) };
-      const metrics = createPrometheusMetrics({ processMetrics: true });
+      const metrics = new PrometheusMetrics({ processMetrics: true });
       const modules = { clock: systemClock, log, metrics, faults: noFaults };
       const store = createLimitStore(config, modules, owned);
       const parts = owned.use(

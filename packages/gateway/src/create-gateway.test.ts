@@ -11,7 +11,7 @@ import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { gatewayOptions, relayOptions } from "../test/options.ts";
 import { option, paymentHeader, type StandInPayment, standInPayment } from "../test/stand-ins.ts";
-import { createGateway, createPrometheusMetrics } from "./index.ts";
+import { createGateway, PrometheusMetrics } from "./index.ts";
 
 interface Rig extends AsyncDisposable {
   readonly url: string;
@@ -57,7 +57,7 @@ async function startRig(): Promise<Rig> {
   const address = node.address();
   const nodeUrl = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
   const catalogue = createCatalogue();
-  const metrics = createPrometheusMetrics({ processMetrics: true });
+  const metrics = new PrometheusMetrics({ processMetrics: true });
   const endpoint = { operator: "stand-in", urls: { json_rpc: nodeUrl, comet_bft: nodeUrl, rest: nodeUrl } };
   const suppliers = { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 2 };
   const relay = createRelayEngine(

@@ -37,7 +37,12 @@ export {
   stageSeconds,
   stageTotal,
 } from "./metrics/gateway-metrics.ts";
-export { createPrometheusMetrics, type MetricsRegistry, type PrometheusOptions } from "./metrics/prometheus.ts";
+export {
+  type MetricsRegistry,
+  type MetricsText,
+  PrometheusMetrics,
+  type PrometheusOptions,
+} from "./metrics/prometheus.ts";
 export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
 export type { ReadinessCheck } from "./monitoring/readiness.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";

@@ -8,7 +8,7 @@ import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import { precomputeTerms } from "./edge/terms.ts";
 import { hostName, parseTarget } from "./http/target.ts";
-import { createPrometheusMetrics } from "./metrics/prometheus.ts";
+import { PrometheusMetrics } from "./metrics/prometheus.ts";
 
 const RUNS = { numRuns: 3_000 };
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
@@ -74,7 +74,7 @@ test("targets: what is split can be put together again", () => {
 });
 
 test("Prometheus: labels are fitted, and a name has one meaning", async () => {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const spec = { kind: "counter", name: "turnpike_a_total", help: "A", labels: ["x", "y"] } as const;
   metrics.count(spec, { x: "1", z: "2" });
   metrics.count({ ...spec }, { x: "1" }, 2);

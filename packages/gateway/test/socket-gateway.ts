@@ -9,7 +9,7 @@ import {
   subscriptionDefaults,
 } from "@turnpike/relay";
 import { PATIENCE_MS } from "@turnpike/testkit";
-import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
+import { PrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { GatewayModules, GatewayOptions } from "../src/types.ts";
 import { relayOptions } from "./options.ts";
 import { startTestGateway, type TestGateway } from "./stand-ins.ts";
@@ -89,7 +89,7 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   const catalogue = createCatalogue({
     overrides: { eth: { evmChainId: input.chainId } },
   });
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const modules = {
     catalogue: catalogue.services,
     clock: systemClock,

@@ -26,7 +26,7 @@ import type { Relay, RelayOutcome } from "@turnpike/relay";
 import type { ParseCall } from "../src/edge/pipeline.ts";
 import { GatewayServer } from "../src/gateway.ts";
 import type { EdgeParts } from "../src/generation.ts";
-import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
+import { PrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { Gateway, GatewayModules, GatewayOptions } from "../src/types.ts";
 import { gatewayOptions } from "./options.ts";
 
@@ -301,7 +301,7 @@ export async function startTestGateway(
       readiness: [],
       clock: systemClock,
       log: silentLog,
-      metrics: createPrometheusMetrics({ processMetrics: false }),
+      metrics: new PrometheusMetrics({ processMetrics: false }),
       random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
       parts: standInParts,
       ...modules,

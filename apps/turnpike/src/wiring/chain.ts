@@ -191,8 +191,8 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
 async function servedMetrics({ chain }: Config): Promise<MetricsRegistry | undefined> {
   if (chain.metrics.port === undefined) return undefined;
   // Here alone: the gateway's modules take longer to load than all others of a node.
-  const { createPrometheusMetrics } = await import("@turnpike/gateway");
-  return createPrometheusMetrics({ processMetrics: true });
+  const { PrometheusMetrics } = await import("@turnpike/gateway");
+  return new PrometheusMetrics({ processMetrics: true });
 }
 
 function partsOf(

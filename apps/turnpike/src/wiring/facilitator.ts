@@ -1,7 +1,7 @@
 import { AppError, type NetworkId } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
-import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
 import { requireRunnable } from "./check.ts";
@@ -59,7 +59,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   await using stack = new AsyncDisposableStack();
   const { allowedHosts } = config;
   const watched = config.facilitator.metrics;
-  const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
+  const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
   const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes, trustedProxies } =

@@ -4,7 +4,6 @@ import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import {
   createGateway,
-  createPrometheusMetrics,
   type GatewayOptions,
   gatewayBounds,
   type MetricsDump,
@@ -92,7 +91,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   let config = start;
   const catalogue = requireRunnable(start, env, "gateway");
   await using stack = new AsyncDisposableStack();
-  const metrics = createPrometheusMetrics({ processMetrics: true, isNamed: namedLabels(() => config) });
+  const metrics = new PrometheusMetrics({ processMetrics: true, isNamed: namedLabels(() => config) });
   const modules = partModules(input, metrics);
   const random: Random = { bytes: (length) => new Uint8Array(randomBytes(length)) };
   const tracer = await openTracer(start, { log, random: () => Math.random() }, stack);

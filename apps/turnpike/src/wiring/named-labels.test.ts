@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { createPrometheusMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics } from "@turnpike/gateway";
 import { namedLabels } from "./named-labels.ts";
 
 const SPEC: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["service", "operator"] };
@@ -11,7 +11,7 @@ const MINE = { name: "Mine", description: "Mine.", category: "web", families: ["
 
 test("attack: services of the catalogue and of the operator keep their metrics, whatever strangers registered before", async () => {
   let config = loadConfig({ env: {} });
-  const metrics = createPrometheusMetrics({ processMetrics: false, isNamed: namedLabels(() => config) });
+  const metrics = new PrometheusMetrics({ processMetrics: false, isNamed: namedLabels(() => config) });
   const count = (service: string) => metrics.count(SPEC, { service, operator: "" });
   for (let at = 0; at < 2_000; at++) count(`registered-${at}`);
   config = loadConfig({ env: {}, overrides: { catalogue: { services: { mine: MINE } } } });
@@ -29,7 +29,7 @@ test("attack: the operator's own suppliers keep their metrics, whatever stranger
     eth: { endpoints: operators.map((operator) => ({ operator, urls: { json_rpc: "http://127.0.0.1:8545" } })) },
   });
   let config = loadConfig({ env: {}, overrides: { suppliers: suppliersOf("own") } });
-  const metrics = createPrometheusMetrics({ processMetrics: false, isNamed: namedLabels(() => config) });
+  const metrics = new PrometheusMetrics({ processMetrics: false, isNamed: namedLabels(() => config) });
   const sample = (operator: string): void => {
     metrics.count(SPEC, { service: "eth", operator });
     metrics.set(HEALTHY, 1, { service: "eth", operator });

@@ -1,6 +1,6 @@
 import { AppError, type Log, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import {
   type MigratePortalDbResult,
   type MintedToken,
@@ -131,7 +131,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
   }
   const keys = portalKeys(config);
   await using stack = new AsyncDisposableStack();
-  const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
+  const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const metricsPort =
     watched.port === undefined
       ? undefined

@@ -1,6 +1,6 @@
 import { AppError, type Log } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import {
   createEngines,
   furtherSections,
@@ -48,7 +48,7 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
   const { search, allowedHosts } = config;
   await using stack = new AsyncDisposableStack();
   const watched = search.metrics;
-  const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
+  const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const metricsPort =
     watched.port === undefined
       ? undefined

@@ -2,7 +2,7 @@ import { AppError, type Log, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, createChainSigner, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { accountAddress, cosmosPublicKey, SigningThreads } from "@turnpike/crypto";
-import { createPrometheusMetrics, type MonitoringDocument, serveMetrics } from "@turnpike/gateway";
+import { type MonitoringDocument, PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { tokenomics } from "@turnpike/proto";
 import type { RpcType } from "@turnpike/protocol";
 import {
@@ -85,7 +85,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
   }
   const operators = supplierOperators(config);
   await using stack = new AsyncDisposableStack();
-  const metrics = createPrometheusMetrics({ processMetrics: supplier.metrics.port !== undefined });
+  const metrics = new PrometheusMetrics({ processMetrics: supplier.metrics.port !== undefined });
   const client = stack.use(new ChainClient({ url: nodeUrl }, { clock: systemClock }));
   const head = stack.use(new ChainHead({ url: nodeUrl }, { clock: systemClock, log }));
   if ((await head.waitFor(1n, AbortSignal.timeout(FIRST_BLOCK_MS))) === undefined) {

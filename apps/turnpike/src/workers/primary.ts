@@ -5,11 +5,11 @@ import { createServer } from "node:http";
 import { AppError, isAppError, isRecord, systemClock } from "@turnpike/base";
 import type { Config, Environment } from "@turnpike/config";
 import {
-  createPrometheusMetrics,
   MetricsAcross,
   type MetricsDump,
-  type MetricsRegistry,
+  type MetricsText,
   type Port,
+  PrometheusMetrics,
   passOn,
   readMetricsDump,
   SharedCounts,
@@ -69,7 +69,7 @@ async function requireFreePort(host: string, port: number): Promise<void> {
  */
 class Primary {
   readonly #input: PrimaryInput;
-  readonly #metrics = createPrometheusMetrics({ processMetrics: true });
+  readonly #metrics = new PrometheusMetrics({ processMetrics: true });
   readonly #across = new MetricsAcross({ isNamed: namedLabels(() => this.#config) });
   readonly #counts: SharedCounts;
   readonly #ports = new Map<string, Port>();
@@ -112,8 +112,8 @@ class Primary {
   }
 
   /** The metrics of all workers and of the primary, added up. */
-  summedMetrics(): MetricsRegistry {
-    return { ...this.#metrics, render: () => this.#renderMetrics(), contentType: this.#across.contentType };
+  summedMetrics(): MetricsText {
+    return { render: () => this.#renderMetrics(), contentType: this.#across.contentType };
   }
 
   /** @throws AppError what keeps a worker from starting. */

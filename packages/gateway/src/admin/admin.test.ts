@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { type Log, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import type { RelayControl, RelayFlag, ServiceView } from "@turnpike/relay";
 import { openRaw, reboundStatus } from "@turnpike/testkit";
-import { createPrometheusMetrics } from "../metrics/prometheus.ts";
+import { PrometheusMetrics } from "../metrics/prometheus.ts";
 import { serveAdmin } from "./serve-admin.ts";
 import type { ReloadResult } from "./types.ts";
 
@@ -69,7 +69,7 @@ async function startAdmin() {
   };
   let outcome: ReloadResult = { kind: "unchanged" };
   let token = TOKEN;
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const service = await serveAdmin(
     { host: "127.0.0.1", port: 0, token: () => token, version: "1.2.3" },
     {

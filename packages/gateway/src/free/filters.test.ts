@@ -7,7 +7,7 @@ import { createRelayEngine } from "@turnpike/relay";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { relayOptions } from "../../test/options.ts";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { createPrometheusMetrics } from "../metrics/prometheus.ts";
+import { PrometheusMetrics } from "../metrics/prometheus.ts";
 
 /** Sends a call from an address of this machine; its answer as text. */
 async function post(to: TestGateway, localAddress: string, body: string): Promise<string> {
@@ -38,7 +38,7 @@ suite("filters on the free relay", () => {
       catalogue: createCatalogue().services,
       clock: systemClock,
       log: silentLog,
-      metrics: createPrometheusMetrics({ processMetrics: false }),
+      metrics: new PrometheusMetrics({ processMetrics: false }),
       random: Math.random,
     };
     const endpoints = [{ operator: "node", urls: { json_rpc: node.url } }];

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { MetricsAcross, readMetricsDump } from "./across.ts";
-import { createPrometheusMetrics } from "./prometheus.ts";
+import { PrometheusMetrics } from "./prometheus.ts";
 
 const COUNTER: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["a"] };
 const GAUGE: MetricSpec = { kind: "gauge", name: "t_now", help: "T." };
@@ -11,7 +11,7 @@ const LEAST: MetricSpec = { kind: "gauge", name: "t_least", help: "T.", across: 
 const TIME: MetricSpec = { kind: "histogram", name: "t_seconds", help: "T.", buckets: [1, 2] };
 
 function processOf(value: number) {
-  const metrics = createPrometheusMetrics({ processMetrics: true });
+  const metrics = new PrometheusMetrics({ processMetrics: true });
   metrics.count(COUNTER, { a: "x" }, value);
   metrics.count(COUNTER, { a: `own-${value}` });
   metrics.set(GAUGE, value);
@@ -83,7 +83,7 @@ test("what processes have named stays named when they are added up; what the end
   const isNamed = (_: string, value: string): boolean => value === "ours";
   const across = new MetricsAcross({ isNamed });
   const dumpOf = async (prefix: string) => {
-    const metrics = createPrometheusMetrics({ processMetrics: false, isNamed });
+    const metrics = new PrometheusMetrics({ processMetrics: false, isNamed });
     for (let at = 0; at < 1_030; at++) metrics.count(spec, { service: `${prefix}${at}` });
     metrics.count(spec, { service: "ours" });
     return metrics.dump();

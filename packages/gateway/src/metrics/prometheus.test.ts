@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { createPrometheusMetrics } from "./prometheus.ts";
+import { PrometheusMetrics } from "./prometheus.ts";
 
 const COUNT: MetricSpec = { kind: "counter", name: "a_total", help: "A.", labels: ["x", "y"] };
 const GAUGE: MetricSpec = { kind: "gauge", name: "b", help: 'B "quoted"\nlines.' };
 const TIME: MetricSpec = { kind: "histogram", name: "c_seconds", help: "C.", labels: ["x"], buckets: [0.1, 1] };
 
 test("samples are written as prom-client writes its own", async () => {
-  const ours = createPrometheusMetrics({ processMetrics: false });
+  const ours = new PrometheusMetrics({ processMetrics: false });
   const registry = new Registry();
   const registers = [registry];
   const count = new Counter({ name: "a_total", help: "A.", labelNames: ["x", "y"], registers });
@@ -33,13 +33,13 @@ test("samples are written as prom-client writes its own", async () => {
 });
 
 test("a label that the spec does not name is left out, and one that the sample lacks is empty", async () => {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   metrics.count(COUNT, { x: "1", z: "2" });
   assert.match(await metrics.render(), /^a_total\{x="1",y=""\} 1$/m);
 });
 
 test("a spec of one name and other labels, or a sample of another kind, is a fault", () => {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   metrics.count(COUNT, { x: "1", y: "2" });
   assert.throws(() => metrics.count({ ...COUNT, labels: ["x"] }), /declared twice/);
   assert.throws(() => metrics.set(COUNT, 1), /not a gauge/);
@@ -47,7 +47,7 @@ test("a spec of one name and other labels, or a sample of another kind, is a fau
 });
 
 test("a gauge of what is not there any more is not written", async () => {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const spec: MetricSpec = { kind: "gauge", name: "d", help: "D.", labels: ["x"] };
   metrics.set(spec, 1, { x: "1" });
   metrics.set(spec, 2, { x: "2" });
@@ -60,7 +60,7 @@ test("a gauge of what is not there any more is not written", async () => {
 });
 
 test("a label has a bounded number of values: what is beyond them is one", async () => {
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const metrics = new PrometheusMetrics({ processMetrics: false });
   const spec: MetricSpec = { kind: "gauge", name: "e", help: "E.", labels: ["service", "result"] };
   for (let at = 0; at < 10_000; at++) {
     metrics.count(COUNT, { x: `s${at}`, y: "ok" });

@@ -1,12 +1,16 @@
-import { AppError, type MetricSpec, type Metrics } from "@turnpike/base";
+import { AppError, type Labels, type MetricSpec, type Metrics } from "@turnpike/base";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import { type Cell, Cells, type IsNamed, type MetricsDump } from "./cells.ts";
 
-/** Metrics that can be read as text, for `GET /metrics`. */
-export interface MetricsRegistry extends Metrics {
+/** Metrics as text: the answer of `GET /metrics`. */
+export interface MetricsText {
   /** All samples, in the format of `contentType`. */
   render(): Promise<string>;
   readonly contentType: string;
+}
+
+/** Metrics that can be read again, as text or by another process. */
+export interface MetricsRegistry extends Metrics, MetricsText {
   /** All samples as a JSON value, for a process that adds up those of several. */
   dump(): Promise<MetricsDump>;
 }
@@ -28,55 +32,66 @@ export interface PrometheusOptions {
 /**
  * Metrics in Prometheus' format. Samples are kept in cells of ours, since a sample in prom-client costs half a
  * microsecond and a relayed call takes a dozen; prom-client writes them out, with its own of the process. A metric is
- * declared when its first sample comes.
- * @throws AppError INTERNAL when two specs share a name, or a sample does not fit its spec's kind: faults of the code.
+ * declared when its first sample comes. Two specs of one name, or a sample that does not fit its spec's kind, are thrown as
+ * AppError INTERNAL: faults of the code.
  */
-export function createPrometheusMetrics(
-  opts: PrometheusOptions,
-  modules: { readonly registry?: Registry } = {},
-): MetricsRegistry {
-  const registry = modules.registry ?? new Registry();
-  if (opts.processMetrics) {
-    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
-    for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
+export class PrometheusMetrics implements MetricsRegistry {
+  readonly contentType: string;
+  readonly #registry: Registry;
+  readonly #isNamed: IsNamed | undefined;
+  readonly #bySpec = new Map<MetricSpec, Cells>();
+  readonly #byName = new Map<string, Cells>();
+
+  constructor(opts: PrometheusOptions, modules: { readonly registry?: Registry } = {}) {
+    const registry = modules.registry ?? new Registry();
+    if (opts.processMetrics) {
+      collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
+      for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
+    }
+    this.contentType = registry.contentType;
+    this.#registry = registry;
+    this.#isNamed = opts.isNamed;
   }
-  const bySpec = new Map<MetricSpec, Cells>();
-  const byName = new Map<string, Cells>();
 
-  const declare = (spec: MetricSpec): Cells => {
-    const known = byName.get(spec.name);
-    if (known !== undefined && !sameSpec(known.spec, spec)) throw misused(spec, "is declared twice, differently");
-    const cells = known ?? new Cells(spec, opts.isNamed);
-    if (known === undefined) registry.registerMetric(asMetric(cells));
-    byName.set(spec.name, cells);
-    bySpec.set(spec, cells);
-    return cells;
-  };
-  const find = (spec: MetricSpec, kind: MetricSpec["kind"]): Cells => {
+  count(spec: MetricSpec, labels?: Labels, by = 1): void {
+    this.#find(spec, "counter").at(labels).value += by;
+  }
+
+  set(spec: MetricSpec, value: number, labels?: Labels): void {
+    this.#find(spec, "gauge").at(labels).value = value;
+  }
+
+  observe(spec: MetricSpec, value: number, labels?: Labels): void {
+    this.#find(spec, "histogram").observe(value, labels);
+  }
+
+  remove(spec: MetricSpec, labels: Labels): void {
+    this.#find(spec, "gauge").remove(labels);
+  }
+
+  async dump(): Promise<MetricsDump> {
+    const process = (await this.#registry.getMetricsAsJSON()).filter(({ name }) => !this.#byName.has(name));
+    return { cells: [...this.#byName.values()].map((cells) => cells.dump()), process };
+  }
+
+  render(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  #find(spec: MetricSpec, kind: MetricSpec["kind"]): Cells {
     if (spec.kind !== kind) throw misused(spec, `is not a ${kind}`);
-    return bySpec.get(spec) ?? declare(spec);
-  };
+    return this.#bySpec.get(spec) ?? this.#declare(spec);
+  }
 
-  return {
-    count(spec, labels, by = 1) {
-      find(spec, "counter").at(labels).value += by;
-    },
-    set(spec, value, labels) {
-      find(spec, "gauge").at(labels).value = value;
-    },
-    observe(spec, value, labels) {
-      find(spec, "histogram").observe(value, labels);
-    },
-    remove(spec, labels) {
-      find(spec, "gauge").remove(labels);
-    },
-    async dump() {
-      const process = (await registry.getMetricsAsJSON()).filter(({ name }) => !byName.has(name));
-      return { cells: [...byName.values()].map((cells) => cells.dump()), process };
-    },
-    render: () => registry.metrics(),
-    contentType: registry.contentType,
-  };
+  #declare(spec: MetricSpec): Cells {
+    const known = this.#byName.get(spec.name);
+    if (known !== undefined && !sameSpec(known.spec, spec)) throw misused(spec, "is declared twice, differently");
+    const cells = known ?? new Cells(spec, this.#isNamed);
+    if (known === undefined) this.#registry.registerMetric(asMetric(cells));
+    this.#byName.set(spec.name, cells);
+    this.#bySpec.set(spec, cells);
+    return cells;
+  }
 }
 
 interface Sample {

@@ -1,13 +1,13 @@
 import { createServer, type Server } from "node:http";
 import { errorBody, errorRow, faultFields, type HostCheck, type Log, type RequestId } from "@turnpike/base";
-import type { MetricsRegistry } from "../metrics/prometheus.ts";
+import type { MetricsText } from "../metrics/prometheus.ts";
 
 /** What a further path of a metrics server answers, as JSON. */
 export type MonitoringDocument = () => Promise<{ readonly status: number; readonly body: unknown }>;
 
 /** Serves `GET /metrics`, the paths of `documents` and nothing else, to requests for its own hosts; `flush` is called before each reading. */
 export function createMetricsServer(modules: {
-  readonly metrics: MetricsRegistry;
+  readonly metrics: MetricsText;
   readonly log: Log;
   readonly requestId: () => RequestId;
   readonly flush: () => void | Promise<void>;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createHostCheck, type HostCheckOptions, type Log, type RequestId } from "@turnpike/base";
 import { listenOn } from "../http/server.ts";
-import type { MetricsRegistry } from "../metrics/prometheus.ts";
+import type { MetricsText } from "../metrics/prometheus.ts";
 import { createMetricsServer, type MonitoringDocument } from "./metrics-server.ts";
 
 /** A metrics server that listens. */
@@ -17,7 +17,7 @@ export interface MetricsService extends AsyncDisposable {
 export async function serveMetrics(
   opts: HostCheckOptions & { readonly port: number },
   modules: {
-    readonly metrics: MetricsRegistry;
+    readonly metrics: MetricsText;
     readonly log: Log;
     /** JSON at further paths. */
     readonly documents?: ReadonlyMap<string, MonitoringDocument>;
