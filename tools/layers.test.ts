@@ -138,7 +138,7 @@ suite("layers", () => {
     }
   });
 
-  test("every import of a package is declared, and goes down through the front door", () => {
+  test("every import of a package is declared, and goes down to an entry of a package", () => {
     const faults = packages.flatMap((pkg) =>
       pkg.sources.flatMap((path) =>
         importsOf(readText(path)).flatMap((specifier) => {

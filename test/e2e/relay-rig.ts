@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Log, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createGateway, PrometheusMetrics, type GatewayModules, type GatewayOptions } from "@turnpike/gateway";
+import { createGateway, type GatewayModules, type GatewayOptions, PrometheusMetrics } from "@turnpike/gateway";
 import {
   createRelayEngine,
   type RelayEngine,

@@ -7,6 +7,7 @@ import {
   type GatewayOptions,
   gatewayBounds,
   type MetricsDump,
+  PrometheusMetrics,
   webSocketBounds,
 } from "@turnpike/gateway";
 import { noPayments } from "@turnpike/payment";
