@@ -53,6 +53,9 @@ export interface Sent {
   readonly heightBlocks: number;
 }
 
+/** The gateway took no call: it is too full, or this client has too much under way. */
+const isRefusal = (status: number): boolean => status === 503 || status === 429;
+
 /** Holds answers against their questions. */
 export class Checker {
   readonly tally = emptyTally();
@@ -78,7 +81,7 @@ export class Checker {
   single(question: Question, sent: Sent, status: number, text: string): void {
     if (question.id === undefined) {
       // A request that is not taken at all is refused over HTTP, whatever stands in it.
-      if (status === 503) this.lost(`HTTP ${status}`, 1);
+      if (isRefusal(status)) this.lost(`HTTP ${status}`, 1);
       else if (text !== "" || status !== 204) this.#wrong("notification answered", question, text);
       return;
     }
@@ -89,7 +92,8 @@ export class Checker {
   batch(questions: readonly Question[], sent: Sent, status: number, text: string): void {
     const calls = questions.filter(({ id }) => id !== undefined);
     if (calls.length === 0) {
-      if (text !== "" || status !== 204) this.#wrong("notifications answered", questions[0], text);
+      if (isRefusal(status)) this.lost(`HTTP ${status}`, questions.length);
+      else if (text !== "" || status !== 204) this.#wrong("notifications answered", questions[0], text);
       return;
     }
     const bytes = Buffer.from(text);
