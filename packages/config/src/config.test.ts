@@ -75,27 +75,6 @@ const full = () => ({
 });
 
 suite("config", () => {
-  test("names its exports", () => {
-    assert.deepEqual(Object.keys(api).sort(), [
-      "CONFIG_SCHEMA",
-      "DANGEROUS",
-      "SUPPLIER_DEFAULTS",
-      "configChanges",
-      "configSchemaJson",
-      "exposedSecrets",
-      "isChainAlone",
-      "loadConfig",
-      "networkRelayer",
-      "parseKey",
-      "readChainKeyFile",
-      "readClosedFile",
-      "readKeyFile",
-      "redactConfig",
-      "relayerKeys",
-      "relayerKeysByNetwork",
-    ]);
-  });
-
   test("has for services without suppliers the rules of a service that sets none", () => {
     const endpoints = [{ operator: "one", urls: { json_rpc: "http://127.0.0.1:1" } }];
     const { suppliers } = loadConfig({ env: {}, overrides: { suppliers: { eth: { endpoints } } } });
