@@ -69,6 +69,15 @@ test("the API's own role can tell whether the tables are those of this version",
   await checkPortalDb(url);
 });
 
+test("an API whose role may not read the list of migrations is refused as one with other tables", async () => {
+  const { owner, url } = await sharedDatabase();
+  const right = "select on portal_private.migrations";
+  await bent(owner, `revoke ${right} from portal_authenticator`, `grant ${right} to portal_authenticator`, () =>
+    assert.rejects(checkPortalDb(url), schemaError),
+  );
+  await checkPortalDb(url);
+});
+
 test("the seed is there: networks, plans, and the fixture account on a plan of 1,000 applications", async () => {
   const { owner } = await sharedDatabase();
   const networks = await sql(owner, "select network_id from networks order by 1");
