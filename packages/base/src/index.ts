@@ -31,7 +31,7 @@ export {
   utf8ToBytes,
 } from "./bytes.ts";
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
-export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, parseIp, truncateIp } from "./client-ip.ts";
+export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, truncateIp } from "./client-ip.ts";
 export { clientKey } from "./client-key.ts";
 export { type Clock, type Random, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
