@@ -21,12 +21,12 @@ const QUOTE_END = 6;
 export const EXTENSION_GOES_ON = 0;
 /** It is the CR of the line's end. */
 export const EXTENSION_ENDS = 1;
-/** It must not be there. */
-export const EXTENSION_REFUSED = -1;
-/** What {@link ChunkExtension.step} says. */
+/** It is not allowed here. */
+const EXTENSION_REFUSED = -1;
+/** Result of {@link ChunkExtension.step}. */
 export type ExtensionStep = typeof EXTENSION_GOES_ON | typeof EXTENSION_ENDS | typeof EXTENSION_REFUSED;
 
-/** Passes over the extensions of a chunk (RFC 9112 §7.1.1), after their first semicolon: nobody knows any. */
+/** Skips the extensions of a chunk (RFC 9112 §7.1.1), after their first semicolon: none is in use. */
 export class ChunkExtension {
   #state = NAME_START;
   #bytes = 0;

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 
-/** What the writer of a {@link ChunkedBody} is told. */
+/** What a {@link ChunkedBody} reports to its writer. */
 export interface ChunkedBodyEvents {
-  /** More may be written, after a `write` that said no. */
+  /** More may be written, after a `write` that returned false. */
   readonly onDrain: () => void;
   /** The connection is gone before the body was whole. */
   readonly onClose: () => void;
@@ -14,7 +14,7 @@ export interface ChunkedResponseOptions extends ChunkedBodyEvents {
   readonly close?: boolean;
 }
 
-/** What the connection of a {@link ChunkedBody} is told. */
+/** What a {@link ChunkedBody} reports to its connection. */
 interface ChunkedBodyOwner {
   readonly wrote: () => void;
   /** `canGoOn`: false while the client has to read first. */
@@ -34,7 +34,7 @@ export class ChunkedBody {
     this.#owner = owner;
   }
 
-  /** False when the client does not keep up: `onDrain` tells that it does again. Bytes must not change until then. */
+  /** False when the client does not keep up: wait for `onDrain`. The bytes must not change until then. */
   write(bytes: Uint8Array): boolean {
     if (this.#isOver || this.#socket.destroyed) return false;
     // An empty chunk would be the end.
@@ -61,7 +61,7 @@ export class ChunkedBody {
     this.#owner.ended(canGoOn);
   }
 
-  /** The body breaks off: its client must not take what it has for the whole. */
+  /** Breaks the body off by closing the connection, so that the client does not take a part for the whole. */
   destroy(): void {
     this.#socket.destroy();
   }

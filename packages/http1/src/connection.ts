@@ -1,7 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from "node:tls";
 import { asBuffer } from "@turnpike/base";
-import type { PoolRequest } from "./pool-request.ts";
+import type { PoolRequest, RequestConnection } from "./pool-request.ts";
 import { BROKEN, DONE, MORE, type ReadResult, type ResponseFields, ResponseReader } from "./response-reader.ts";
 
 /** What a connection leads to. */
@@ -24,7 +24,7 @@ export interface TlsTarget {
   session: Buffer | undefined;
 }
 
-/** What a connection says to its pool. */
+/** The pool of a connection, and the events that the connection reports to it. */
 export interface ConnectionOwner {
   readonly fields: ResponseFields;
   /** It is made, and free. */
@@ -51,7 +51,7 @@ const MAX_JOINED_BYTES = 4_096;
 const PROBE_DELAY_MS = 60_000;
 
 /** One connection to a server, which carries one request at a time. */
-export class Connection {
+export class Connection implements RequestConnection {
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #reader: ResponseReader;
@@ -159,7 +159,6 @@ export class Connection {
     this.#socket.resume();
   }
 
-  /** Closes it at once; what it carries has failed, or goes over another connection when the server cannot have seen it. */
   fail(): void {
     if (!this.#isOpen) return;
     const request = this.#release();

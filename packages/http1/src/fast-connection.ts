@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { ChunkedBody, type ChunkedResponseOptions } from "./chunked-body.ts";
-import { type FastRequest, FastResponse } from "./fast-request.ts";
+import { type FastRequest, FastResponse, type ResponseConnection } from "./fast-request.ts";
 import { INCOMPLETE, REFUSED } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
 import type { ResponseOptions, ResponseWriter } from "./response-writer.ts";
@@ -50,7 +50,7 @@ type Phase = "open" | "lingering" | "left";
  * One connection on the fast way. It reads in paused mode: bytes behind a request that is not answered stay in the
  * socket's own bounded buffer, and the end of the stream is seen while bytes may still be put back.
  */
-export class FastConnection {
+export class FastConnection implements ResponseConnection {
   readonly socket: Socket;
   readonly #host: ConnectionHost;
   #phase: Phase = "open";
@@ -98,12 +98,10 @@ export class FastConnection {
     for (const [event, listener] of this.#listeners) socket.on(event, listener);
   }
 
-  /** False once the response was given, or can no longer be sent. */
   isOpenFor(response: FastResponse): boolean {
     return this.#current === response && this.#isOpen;
   }
 
-  /** Answers the request that this response is for, if it is the one under way. */
   respond(
     response: FastResponse,
     status: number,
@@ -119,7 +117,6 @@ export class FastConnection {
     this.#host.flush(this);
   }
 
-  /** The same with a body that is written while it arrives; undefined where {@link respond} would do nothing. */
   respondInChunks(
     response: FastResponse,
     status: number,
@@ -221,7 +218,7 @@ export class FastConnection {
     const isAtEnd = this.socket.readableLength === 0;
     if (this.#isBusy) {
       this.#hasUnread = true;
-      // Bytes can be put back until the stream has told its end, which it does when it is empty.
+      // Bytes can be put back until the stream has emitted its end, which it does when it is empty.
       if (isAtEnd && this.#rest.length > 0) {
         // What is put back would hide the end, and that its client has left.
         if (this.#endsWithClient) {
@@ -316,7 +313,7 @@ export class FastConnection {
   #read(): void {
     const { socket } = this;
     while (!this.#isBusy && this.#phase === "open") {
-      // A size that is asked for exactly does not let the stream tell its end yet. A larger one than the stream's bound
+      // A size that is asked for exactly does not make the stream emit its end yet. A larger one than the stream's bound
       // would raise that.
       const size = Math.min(socket.readableLength, socket.readableHighWaterMark);
       if (size === 0) return;

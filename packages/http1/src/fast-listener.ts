@@ -34,7 +34,6 @@ export interface HeldBytes {
   release(bytes: number): void;
 }
 
-/** What {@link FastListener} works with. */
 export interface FastListenerModules {
   /** Serves what is not plain. It never listens itself; its time-outs and `maxConnections` hold here as well. */
   readonly server: Server;

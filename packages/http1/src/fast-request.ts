@@ -1,19 +1,40 @@
 import type { Socket } from "node:net";
 import type { ChunkedBody, ChunkedResponseOptions } from "./chunked-body.ts";
-import type { FastConnection } from "./fast-connection.ts";
 import type { Head } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
 import type { ResponseOptions } from "./response-writer.ts";
 
 const NONE: Buffer = Buffer.alloc(0);
 
+/** The connection that a {@link FastResponse} is written to. */
+export interface ResponseConnection {
+  readonly socket: Socket;
+  /** False once the response was given, or can no longer be sent. */
+  isOpenFor(response: FastResponse): boolean;
+  /** Answers the request that this response is for, if it is the one in flight. */
+  respond(
+    response: FastResponse,
+    status: number,
+    fields: string,
+    body: Uint8Array | string,
+    options: ResponseOptions,
+  ): void;
+  /** The same with a body that is written while it arrives; undefined where {@link respond} would do nothing. */
+  respondInChunks(
+    response: FastResponse,
+    status: number,
+    fields: string,
+    options: ChunkedResponseOptions,
+  ): ChunkedBody | undefined;
+}
+
 /** The response to one request. It is for no other: what is sent twice, or too late, goes nowhere. */
 export class FastResponse {
   /** Called when the connection closes before the response was given. */
   onAbort: (() => void) | undefined;
-  readonly #connection: FastConnection | undefined;
+  readonly #connection: ResponseConnection | undefined;
 
-  constructor(connection: FastConnection | undefined) {
+  constructor(connection: ResponseConnection | undefined) {
     this.#connection = connection;
   }
 

@@ -19,12 +19,26 @@ export interface AnyServerResponse {
   destroy(): unknown;
 }
 
+/** Resolves when more can be written, or the client has left. */
+export function whenWritable(response: AnyServerResponse): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const done = (): void => {
+    response.off("drain", done);
+    response.off("close", done);
+    resolve();
+  };
+  response.on("drain", done);
+  response.on("close", done);
+  if (response.destroyed) done();
+  return promise;
+}
+
 /** Bytes that no field value may hold (RFC 9110 §5.5). */
 const INVALID = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** @throws AppError INTERNAL for a value that no field may have: the text after it would be another field's */
 export function checkFieldValue(name: string, value: string): void {
-  if (INVALID.test(value)) throw new AppError("INTERNAL", { message: `A value of ${name} is no header's.` });
+  if (INVALID.test(value)) throw new AppError("INTERNAL", { message: `A value of ${name} is no valid header value.` });
 }
 
 /** The response to a plain request with what handlers use of a response of `node:http`. */

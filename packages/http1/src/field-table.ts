@@ -38,7 +38,7 @@ export class FieldTable {
 
   #findSeed(): number {
     for (let seed = 31; seed < SEEDS; seed += 2) if (this.#fits(seed)) return seed;
-    throw new RangeError("No hash tells the names apart.");
+    throw new RangeError("No hash has a slot for each of the names.");
   }
 
   #fits(seed: number): boolean {

@@ -6,7 +6,7 @@ import { PoolRequest, RequestQueue, type ResponseHandler } from "./pool-request.
 import type { RequestHead } from "./request-head.ts";
 import { ResponseFields } from "./response-reader.ts";
 
-/** Options of {@link HttpPool}. */
+/** Where the pool connects to, and its limits. */
 export interface HttpPoolOptions {
   /** `http://host:port` or `https://host:port`. */
   readonly origin: string;
@@ -28,7 +28,6 @@ export interface HttpPoolOptions {
   readonly ca?: ConnectionOptions["ca"];
 }
 
-/** What {@link HttpPool} uses. */
 export interface HttpPoolModules {
   readonly clock: Clock;
 }

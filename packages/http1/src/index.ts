@@ -8,9 +8,7 @@ export {
   type HeldBytes,
 } from "./fast-listener.ts";
 export type { FastRequest, FastResponse } from "./fast-request.ts";
-export { type AnyServerResponse, checkFieldValue, FastServerResponse } from "./fast-server-response.ts";
-export { FieldTable } from "./field-table.ts";
-export { contentLength, Head, type HeadLimits, HeadParser, INCOMPLETE, isWord, REFUSED } from "./head.ts";
+export { type AnyServerResponse, checkFieldValue, FastServerResponse, whenWritable } from "./fast-server-response.ts";
 export { HttpPool, type HttpPoolModules, type HttpPoolOptions } from "./http-pool.ts";
 export type { PlainFormOptions } from "./plain-form.ts";
 export type { PoolRequest, RequestError, ResponseHandler } from "./pool-request.ts";

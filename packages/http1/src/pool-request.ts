@@ -1,4 +1,3 @@
-import type { Connection } from "./connection.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { ResponseSink } from "./response-reader.ts";
 
@@ -16,7 +15,15 @@ export interface ResponseHandler extends ResponseSink {
   onError(error: RequestError, isSent: boolean): void;
 }
 
-/** One request on its way, from {@link HttpPool.send}. */
+/** The connection that carries a request, as far as the request controls it. */
+export interface RequestConnection {
+  pause(): void;
+  resume(): void;
+  /** Closes it at once; its request has failed, or goes over another connection when the server cannot have seen it. */
+  fail(): void;
+}
+
+/** One request in flight, from {@link HttpPool.send}. */
 export class PoolRequest {
   readonly head: RequestHead;
   readonly body: Uint8Array | string | undefined;
@@ -28,7 +35,7 @@ export class PoolRequest {
   /** True: its handler is called no more. */
   isOver = false;
   /** What carries it now; set by the pool. */
-  connection: Connection | undefined;
+  connection: RequestConnection | undefined;
   /** Neighbours in the queue; set by the pool. */
   before: PoolRequest | undefined;
   after: PoolRequest | undefined;

@@ -16,7 +16,7 @@ export const MORE = 0;
 export const DONE = 1;
 /** What came is no response, or more than one. */
 export const BROKEN = -1;
-/** What {@link ResponseReader.read} says. */
+/** Result of {@link ResponseReader.read}. */
 export type ReadResult = typeof MORE | typeof DONE | typeof BROKEN;
 
 const MAX_HEAD_BYTES = 16_384;
@@ -48,7 +48,7 @@ export class ResponseFields {
   readonly names: readonly string[];
   readonly parser: HeadParser;
 
-  /** @param names in lower case, without those that tell a body's length or are of the connection; at most 27 */
+  /** @param names in lower case, without those of a body's length and of the connection; at most 27 */
   constructor(names: readonly string[]) {
     this.names = names;
     this.parser = new HeadParser(new FieldTable([...FRAMING_FIELDS, ...names]), { maxLines: MAX_HEAD_LINES });
@@ -63,7 +63,7 @@ export class ResponseHead {
   bytes: Buffer = NO_BYTES;
   start = 0;
   end = 0;
-  /** Bytes of the body; -1 when only its end will tell. */
+  /** Bytes of the body; -1 when it is known only at the end. */
   contentLength = -1;
 
   constructor(names: readonly string[], head: Head) {
@@ -168,7 +168,7 @@ export class ResponseReader {
     return all.length > MAX_HEAD_BYTES ? BROKEN : MORE;
   }
 
-  /** The server has ended the connection. True: the response was whole by that, as nothing else told its length. */
+  /** The server has ended the connection. True: the response is whole, since only this end marks its length. */
   end(): boolean {
     return this.#state === READ_UNTIL_CLOSE;
   }

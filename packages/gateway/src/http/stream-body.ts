@@ -1,18 +1,6 @@
 import { Readable } from "node:stream";
+import { whenWritable } from "@turnpike/http1";
 import type { ResponseSink } from "./request.ts";
-
-/** Resolves when more can be written, or the client has left. */
-function writable(res: ResponseSink): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const done = (): void => {
-    res.off("drain", done);
-    res.off("close", done);
-    resolve();
-  };
-  res.on("drain", done);
-  res.on("close", done);
-  return promise;
-}
 
 /** What came of a body that was written while it arrived. */
 export interface Streamed {
@@ -32,7 +20,7 @@ export async function streamBody(res: ResponseSink, stream: AsyncIterable<Uint8A
     for await (const chunk of stream) {
       if (res.destroyed) return { bytes, broken: "gone" };
       bytes += chunk.length;
-      if (!res.write(chunk)) await writable(res);
+      if (!res.write(chunk)) await whenWritable(res);
     }
   } catch {
     const broken = res.destroyed ? "gone" : "SUPPLIERS_FAILED";

@@ -1,6 +1,6 @@
 import { ServerResponse } from "node:http";
 import type { Log } from "@turnpike/base";
-import type { AnyServerResponse } from "@turnpike/http1";
+import { type AnyServerResponse, whenWritable } from "@turnpike/http1";
 import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
@@ -19,13 +19,12 @@ export interface RelayExchange {
   readonly response: AnyServerResponse;
 }
 
-/** Modules of {@link RelayExchanges}. */
 export interface RelayExchangesModules {
   readonly handler: RelayHandler;
   readonly log: Log;
 }
 
-/** Serves relays over HTTP, and counts those that are under way. */
+/** Serves relays over HTTP, and counts those in flight. */
 export class RelayExchanges {
   readonly #handler: RelayHandler;
   readonly #log: Log;
@@ -41,7 +40,7 @@ export class RelayExchanges {
     this.#idle.resolve();
   }
 
-  /** Resolves when no relay is under way: the answers have left, and are not only written. */
+  /** Resolves when no relay is in flight: the responses have left, and are not only written. */
   get idle(): Promise<void> {
     return this.#idle.promise;
   }
@@ -99,7 +98,7 @@ export class RelayExchanges {
       if (response.destroyed) return;
       if (response.write(Buffer.concat([bytes, STREAM_DELIMITER]))) continue;
       this.#limitStall(response);
-      await writable(response);
+      await whenWritable(response);
       // What the back-end has not sent yet is no fault of the client.
       endStallLimit(response);
     }
@@ -120,20 +119,6 @@ export class RelayExchanges {
 
 function endStallLimit(response: AnyServerResponse): void {
   if (response instanceof ServerResponse) response.setTimeout(0);
-}
-
-/** Resolves when more can be written, or the client has left. */
-function writable(response: AnyServerResponse): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const done = (): void => {
-    response.off("drain", done);
-    response.off("close", done);
-    resolve();
-  };
-  response.on("drain", done);
-  response.on("close", done);
-  if (response.destroyed) done();
-  return promise;
 }
 
 function answerRefusal(response: AnyServerResponse, refusal: Refusal, close: boolean): void {
