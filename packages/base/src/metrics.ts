@@ -22,7 +22,7 @@ export interface Metrics {
   set(spec: MetricSpec, value: number, labels?: Labels): void;
   /** Adds one observation to a histogram. */
   observe(spec: MetricSpec, value: number, labels?: Labels): void;
-  /** Takes a gauge's sample away: what it is about is not there any more. */
+  /** Removes the sample of a gauge whose subject is gone. */
   remove?(spec: MetricSpec, labels: Labels): void;
 }
 

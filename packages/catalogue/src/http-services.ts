@@ -269,7 +269,7 @@ export const HTTP_SERVICES: readonly ServiceDefinition[] = [
     "text-embedding",
     "Text embedding",
     "ai",
-    "Turns up to 64 texts into vectors for search and clustering.",
+    "Converts up to 64 texts to vectors for search and clustering.",
     closedObject({
       input: upTo(64, { type: "string", minLength: 1, maxLength: 8192 }),
       "dimensions?": { type: "integer", minimum: 16, maximum: 4096 },

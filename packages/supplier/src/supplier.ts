@@ -38,7 +38,6 @@ export interface OperatorListener {
   readonly port: number;
 }
 
-/** Options of {@link serveRelays}. */
 export interface ServeRelaysOptions {
   readonly host: string;
   readonly operators: readonly OperatorListener[];
@@ -59,7 +58,6 @@ export interface ServeRelaysOptions {
   readonly maxWaitingBytes?: number;
 }
 
-/** Modules of {@link serveRelays}. */
 export interface ServeRelaysModules {
   readonly queries: PocketQueries;
   readonly head: ChainHead;

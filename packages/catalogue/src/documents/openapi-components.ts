@@ -164,7 +164,7 @@ export const RESPONSES: Json = {
   Unavailable: {
     description: "The service is not currently available; nothing is charged.",
     headers: retryAfter,
-    ...json(ref("schemas", "Error"), { examples: { "nobody serves it": { value: UNAVAILABLE } } }),
+    ...json(ref("schemas", "Error"), { examples: { "not served now": { value: UNAVAILABLE } } }),
   },
   Other: { description: "Any other error.", ...json(ref("schemas", "Error")) },
 };

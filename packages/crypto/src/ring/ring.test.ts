@@ -144,8 +144,8 @@ for (const curve of [native, pure]) {
       assert.deepEqual(rings.verifyStrictly(digest, longer, keys), { ok: false, fault: "not-canonical" });
       const swapped = rings.sign(digest, [...ring].reverse(), own.key);
       assert.ok(rings.verifyWithin(digest, swapped, keys).ok);
-      assert.deepEqual(rings.verifyStrictly(digest, swapped, keys), { ok: false, fault: "stranger" });
-      assert.deepEqual(rings.verifyStrictly(digest, bytes, keys.slice(1)), { ok: false, fault: "stranger" });
+      assert.deepEqual(rings.verifyStrictly(digest, swapped, keys), { ok: false, fault: "non-member" });
+      assert.deepEqual(rings.verifyStrictly(digest, bytes, keys.slice(1)), { ok: false, fault: "non-member" });
       const bent = Uint8Array.from(bytes);
       bent[5] = (bent[5] ?? 0) ^ 1;
       assert.deepEqual(rings.verifyStrictly(digest, bent, keys), { ok: false, fault: "signature" });
@@ -242,7 +242,7 @@ test("a short challenge of somebody else is fine for the chain and refused stric
     }));
   assert.ok(found.every(({ lax }) => lax));
   for (const { sorted, strict } of found) {
-    if (!sorted) assert.deepEqual(strict, { ok: false, fault: "stranger" });
+    if (!sorted) assert.deepEqual(strict, { ok: false, fault: "non-member" });
   }
   // A signature with a short challenge, made without drawing anew.
   const ring = canonicalRing(keys.slice(0, 2));
@@ -277,11 +277,11 @@ test("a ring of a hundred thousand, of none, or cut off is refused before anythi
   assert.equal(new Rings({ maxMembers: 3 }).verifyWithin(digest, good, keys).ok, false);
 });
 
-test("strangers in the ring are found without a look at the curve, and junk is no point", () => {
+test("non-members in the ring are found without a look at the curve, and junk is no point", () => {
   const rings = new Rings();
   const good = rings.sign(digest, keys, own.key);
   const other = new Rings();
-  assert.deepEqual(other.verifyWithin(digest, good, keys.slice(0, 3)), { ok: false, fault: "stranger" });
+  assert.deepEqual(other.verifyWithin(digest, good, keys.slice(0, 3)), { ok: false, fault: "non-member" });
   assert.equal(other.cachedKeys, 0);
   const junk = new Uint8Array(33).fill(9);
   const decoded = decodeRingSignature(good);

@@ -22,7 +22,7 @@ export interface RingOptions {
 }
 
 /** Why a ring signature is refused. */
-export type RingFault = "malformed" | "stranger" | "signature" | "not-canonical" | "short-challenge";
+export type RingFault = "malformed" | "non-member" | "signature" | "not-canonical" | "short-challenge";
 
 /** What a check of a ring signature found. */
 export type RingVerdict =
@@ -114,7 +114,7 @@ export class Rings {
   verifyWithin(digest: Uint8Array, bytes: Uint8Array, allowed: readonly Uint8Array[]): RingVerdict {
     const signature = decodeRingSignature(bytes, this.#maxMembers);
     if (signature === undefined) return refused("malformed");
-    if (!isWithin(signature, allowed)) return refused("stranger");
+    if (!isWithin(signature, allowed)) return refused("non-member");
     return this.verify(digest, signature) ? { ok: true, signature } : refused("signature");
   }
 
@@ -128,7 +128,7 @@ export class Rings {
     const ring = canonicalRing(keys);
     const { members, challenge, responses } = signature;
     if (members.length !== ring.length || !members.every((member, i) => bytesEqual(member, ring[i] ?? challenge))) {
-      return refused("stranger");
+      return refused("non-member");
     }
     if (bytes.length !== 69 + 65 * members.length || ![challenge, ...responses].every(isReduced)) {
       return refused("not-canonical");

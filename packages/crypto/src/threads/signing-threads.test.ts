@@ -93,13 +93,13 @@ for (const threads of [0, 1, 2]) {
       assert.equal(nonces.size, 150);
     });
 
-    test("attack: strangers, malformed bytes and junk are refused and nothing throws", async () => {
+    test("attack: non-members, malformed bytes and junk are refused and nothing throws", async () => {
       await using signing = new SigningThreads({ threads });
       using ring = signing.openRing({ members: pair, key: keyOf(0) });
       const signature = signatureOf(await signing.ringSign(ring, digestOf(1)));
       assert.deepEqual(await signing.ringVerify(digestOf(1), signature, pair.slice(1)), {
         ok: false,
-        fault: "stranger",
+        fault: "non-member",
       });
       for (const bytes of [signature.subarray(0, 198), new Uint8Array(0), new Uint8Array(199)]) {
         assert.deepEqual(await signing.ringVerify(digestOf(1), bytes, pair), { ok: false, fault: "malformed" });

@@ -29,7 +29,6 @@ export interface SigningThreadsOptions {
   readonly script?: URL;
 }
 
-/** What {@link SigningThreads} uses. */
 export interface SigningThreadsModules {
   readonly log?: Log;
   readonly clock?: Clock;
@@ -126,7 +125,7 @@ export class SigningThreads implements AsyncDisposable {
   ): Promise<RingVerdict | { readonly ok: false; readonly fault: SigningFault }> {
     const signature = decodeRingSignature(bytes);
     if (signature === undefined || digest.length !== 32) return { ok: false, fault: "malformed" };
-    if (!isWithin(signature, allowed)) return { ok: false, fault: "stranger" };
+    if (!isWithin(signature, allowed)) return { ok: false, fault: "non-member" };
     const { length } = signature.members;
     const result = await this.#run({
       kind: JOB_KIND.ringVerify,

@@ -54,7 +54,7 @@ suite("the bound of a metric's label values", () => {
 });
 
 suite("a gauge beyond the bound", () => {
-  test("has no cell: that of several services is of none, and nothing could forget it", () => {
+  test("has no cell: that of several services is of none, and nothing could remove it", () => {
     const cells = new Cells(GAUGE);
     for (const service of numbered(MOST + 2)) {
       for (const kind of ["a", "b"]) cells.at({ service, kind }).value = 1;

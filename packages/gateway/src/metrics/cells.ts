@@ -100,7 +100,7 @@ export class Cells {
     return this.spec.kind === "gauge" ? this.#nowhere : (place.next.get(OTHER) ?? adopt(place, OTHER, false));
   }
 
-  /** Takes a cell away, and its place with it. */
+  /** Removes a cell, and its place with it. */
   remove(labels: Labels): void {
     let place: Branch | undefined = this.#root;
     for (const name of this.#names) place = place?.next.get(labels[name] ?? "");

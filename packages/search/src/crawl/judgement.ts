@@ -32,7 +32,7 @@ export const NETWORK: ReadonlySet<FetchFault> = new Set([
   "tls",
   "protocol",
 ]);
-/** What is there now cannot be a page of the index. */
+/** Outcomes of an address that answers with something the index cannot hold: its document is removed. */
 export const NO_PAGE: ReadonlySet<string> = new Set(["type", "too_large", "empty", "unsupported"]);
 
 /** Refusals of a whole host that may pass. */

@@ -88,7 +88,7 @@ export class KnownDocuments {
     return this.#frontier.rows(sql, ...values).flatMap((row) => this.#frontier.find(String(row.url)) ?? []);
   }
 
-  /** The document with this content went: one page that was left out for it has its turn again. */
+  /** The document with this content was removed: one page that was left out as its duplicate is read again. */
   revive(hash: string): boolean {
     const frontier = this.#frontier;
     const sql =
@@ -100,8 +100,8 @@ export class KnownDocuments {
     return true;
   }
 
-  /** The index holds a document no longer. */
-  forget(item: Item, outcome: string): void {
+  /** Records that the index no longer holds this document. */
+  markRemoved(item: Item, outcome: string): void {
     const sql = "UPDATE item SET doc = 0, etag = NULL, modified = NULL, outcome = ? WHERE id = ?";
     this.#frontier.change(sql, outcome, item.id);
   }

@@ -150,7 +150,7 @@ interface ListForm {
 
 /**
  * Reads a list of addresses while it arrives: sitemap, sitemap index, either of them in gzip, text sitemap, RSS, Atom
- * or JSON feed. What it is, it tells by its first bytes.
+ * or JSON feed. Its first bytes decide which it is.
  */
 export class ListingReader {
   readonly #take: TakeListed;

@@ -160,7 +160,7 @@ class SiteRun {
       const oldest = more > 0 ? this.#documents.unmet(more) : [];
       if (oldest.length === 0) return;
       this.#tally.removed(writer.remove(oldest.map(({ url }) => url)));
-      for (const item of oldest) this.#documents.forget(item, "over_limit");
+      for (const item of oldest) this.#documents.markRemoved(item, "over_limit");
     }
   }
 }

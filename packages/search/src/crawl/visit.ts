@@ -178,15 +178,15 @@ export class Visitor {
     const asked = { isAsked: true, links } as const;
     if (tag.noIndex || extracted.noIndex) return { outcome: "noindex", ...asked };
 
-    const told = extracted.canonical === undefined ? undefined : normalUrl(extracted.canonical);
-    const other = told !== undefined && told.href !== item.url && scope.has(told) && trapOf(told) === undefined;
-    const canonical = other ? told.href : undefined;
-    if (other) {
-      const known = frontier.find(told.href);
-      const isThere = known?.isDoc === true && known.run === frontier.run && !known.isWaiting;
-      if (isThere) return { outcome: "canonical", ...asked, canonical };
+    const named = extracted.canonical === undefined ? undefined : normalUrl(extracted.canonical);
+    const isOther = named !== undefined && named.href !== item.url && scope.has(named) && trapOf(named) === undefined;
+    const canonical = isOther ? named.href : undefined;
+    if (isOther) {
+      const known = frontier.find(named.href);
+      const isIndexed = known?.isDoc === true && known.run === frontier.run && !known.isWaiting;
+      if (isIndexed) return { outcome: "canonical", ...asked, canonical };
       // A hint only: until that page proves to be one, this one stands.
-      frontier.add(told, false, item.depth);
+      frontier.add(named, false, item.depth);
     }
     const title = (extracted.title === "" ? item.url : extracted.title).slice(0, MAX_TITLE);
     const { text, language, date } = extracted;
@@ -202,7 +202,7 @@ export class Visitor {
     }
     for (const older of documents.calling(item.url)) {
       tally.removed(writer.remove([older.url]));
-      documents.forget(older, "canonical");
+      documents.markRemoved(older, "canonical");
       if (older.run === frontier.run && !older.isWaiting) tally.move("indexed", "canonical");
     }
     return { outcome: isSame ? "unchanged" : "indexed", ...asked, keeps: true, answer, hash, canonical };

@@ -16,7 +16,7 @@ export function isoDate(written: string | undefined): string | undefined {
     const offset = zone.toUpperCase() === "Z" || zone.includes(":") ? zone : `${zone.slice(0, 3)}:${zone.slice(3)}`;
     return checked(new Date(`${date}T${time}${offset.toUpperCase()}`), undefined);
   }
-  // Only forms with a month's name: in others day and month cannot be told apart.
+  // Only forms with a month's name: in others, day and month cannot be distinguished.
   if (!/[a-z]{3}/i.test(text) || !/\d{4}/.test(text)) return undefined;
   const zoned = /\d:\d{2}.*(?:gmt|utc|z|[+-]\d{4})/i.test(text);
   const date = new Date(zoned ? text : `${text} UTC`);

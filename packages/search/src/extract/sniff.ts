@@ -53,7 +53,7 @@ export function kindOf(page: {
   if (MARKDOWN_TYPES.has(type)) return "markdown";
   if (RST_TYPES.has(type)) return "rst";
   if (XML_TYPES.has(type)) return html ? "html" : "unsupported";
-  // What says it is a PDF and is none: a page that tells of an error, or a broken file.
+  // It is declared as a PDF and is none: an error page, or a broken file.
   if (type === "application/pdf") return html ? "html" : "pdf";
   if (type !== "text/plain" && !VAGUE_TYPES.has(type)) return "unsupported";
   if (html) return "html";

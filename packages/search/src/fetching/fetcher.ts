@@ -77,7 +77,7 @@ function retryAfterMs(value: string | undefined, nowMs: number): number | undefi
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }
 
-/** Only what a header may hold, and no more of it than is sensible: the values come from strangers and go back to them. */
+/** A valid and short header value, else undefined: these values come from untrusted servers and are sent back to them. */
 const headerValue = (value: string): string | undefined =>
   /^[\x20-\x7e\x80-\xff]{1,512}$/.test(value) ? value : undefined;
 
@@ -226,7 +226,7 @@ async function collect(pieces: AsyncIterable<Uint8Array>, sink: FetchRequest["si
 }
 
 /**
- * Makes a fetcher for addresses that strangers choose: GET only; http and https only; no credentials, cookies or
+ * Makes a fetcher for untrusted addresses: GET only; http and https only; no credentials, cookies or
  * private addresses, at any hop; time and size bounded, compressed and decompressed.
  */
 export function createSafeFetcher(options: SafeFetcherOptions, modules: SafeFetcherModules): SafeFetcher {

@@ -28,7 +28,7 @@ export type TargetCheck =
   | { readonly ok: true; readonly url: URL }
   | { readonly ok: false; readonly reason: FetchFault };
 
-/** Reads and checks a URL. `URL` turns every spelling of an IPv4 address (decimal, octal, hex, short) into the usual one. */
+/** Reads and checks a URL. `URL` converts every spelling of an IPv4 address (decimal, octal, hex, short) to the usual one. */
 export function checkTarget(text: string, base: string | undefined, allowPrivate: PrivateRule): TargetCheck {
   const url = text.length > MAX_URL_LENGTH ? null : URL.parse(text, base);
   if (url === null || url.href.length > MAX_URL_LENGTH) return { ok: false, reason: "bad_url" };

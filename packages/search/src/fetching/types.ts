@@ -14,7 +14,7 @@ export type FetchFault =
   | "private_address"
   /** The name has no address. */
   | "unresolved"
-  /** Nobody listens, or the way is barred. */
+  /** The connection was refused, or the network does not route to it. */
   | "connect"
   /** The certificate or the handshake is bad. */
   | "tls"
@@ -97,7 +97,7 @@ export interface FetchFailure {
 /** What a fetch came to. */
 export type FetchResult = FetchAnswer | FetchFailure;
 
-/** Fetches from strangers' servers; never rejects. */
+/** Fetches from untrusted servers; never rejects. */
 export interface SafeFetcher extends AsyncDisposable {
   fetch(request: FetchRequest): Promise<FetchResult>;
 }

@@ -119,7 +119,7 @@ class Run {
         if (outcome !== undefined) this.#take(first.file, outcome);
       }
     } finally {
-      // After a failure nothing is left behind, neither open files nor rejections that nobody sees.
+      // After a failure nothing is left behind, neither open files nor unhandled rejections.
       await Promise.allSettled(window.map(({ outcome }) => outcome));
     }
     this.#flush();

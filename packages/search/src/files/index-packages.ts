@@ -164,7 +164,7 @@ function filesOf(root: string, found: Package, base: string, taken: Set<string>)
     const readme = path === first && !path.includes("/");
     const published = publishedUrl(found.place, path, readme);
     const own = base + encodePath(`${found.folder}/${path}`);
-    // What a stranger's manifest says must not take the place of a file that we serve.
+    // An untrusted manifest must not replace a file that we serve.
     const isElsewhere = published !== undefined && !published.startsWith(ours);
     const url = unique(isElsewhere ? published : own, `${found.folder}/${path}`, own, taken);
     return {
@@ -172,7 +172,7 @@ function filesOf(root: string, found: Package, base: string, taken: Set<string>)
       file: join(root, found.folder, path),
       url,
       contentType: typeOfFile(path) ?? "text/plain",
-      // Files of packages all have the same time: the version tells them apart.
+      // Files of packages all have the same time: the version distinguishes them.
       mark: label,
       dated: false,
       titled: (title) => titleIn(found.name, label, title, readme ? undefined : path),

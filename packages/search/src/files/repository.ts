@@ -2,7 +2,7 @@
 
 import { encodePath } from "./walk.ts";
 
-/** What is used of a `package.json`; it is a stranger's file, so nothing is certain. */
+/** What is used of a `package.json`. The file is untrusted: every field is checked. */
 export interface PackagePlace {
   /** Web page of the repository, without `/` at its end; undefined without one. */
   readonly repository: string | undefined;

@@ -12,7 +12,7 @@ export interface Section {
 const WHOLE_CHARS = 1_500;
 /** Sections longer than this are parted at the headings of the third level too. */
 const LONG_CHARS = 4_000;
-/** Shorter ones are joined with a neighbour: there is too little in them to tell what they are about. */
+/** Shorter ones are joined with a neighbour: they hold too little text to rank by. */
 const SHORT_CHARS = 250;
 const MAX_SECTIONS = 500;
 

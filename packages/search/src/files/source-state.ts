@@ -22,7 +22,7 @@ export interface FileRecord {
 export interface SourceState extends Disposable {
   /** Everything of a collection, by path. */
   load(collection: string): Map<string, FileRecord>;
-  /** Remembers and forgets, in one transaction. */
+  /** Stores the records of `seen` and deletes those of `gone`, in one transaction. */
   save(collection: string, seen: ReadonlyMap<string, FileRecord>, gone: readonly string[]): void;
 }
 

@@ -23,15 +23,15 @@ const COMMON = 2_000;
 const FEW = 10;
 
 /** The rarest words: one that is in many documents is taken only where those before it find too few. */
-function tellingOf(words: readonly Term[], wanted: number): readonly Term[] {
-  const telling: Term[] = [];
+function rarestOf(words: readonly Term[], wanted: number): readonly Term[] {
+  const rarest: Term[] = [];
   let reach = 0;
   for (const word of words.toSorted((a, b) => a.documents - b.documents)) {
     if (reach >= wanted && reach + word.documents > COMMON) break;
-    telling.push(word);
+    rarest.push(word);
     reach += word.documents;
   }
-  return telling;
+  return rarest;
 }
 
 /** Ids of documents worth ranking, with their bm25: those with all words first, then with any of them. */
@@ -51,7 +51,7 @@ export function findCandidates({ terms, excluded, wanted }: CandidatesWanted, fi
     return found;
   if (take(matchExpression(there, [], excluded)) >= FEW || words.length < 2) return found;
   try {
-    take(matchExpression(phrases, tellingOf(words, wanted), excluded));
+    take(matchExpression(phrases, rarestOf(words, wanted), excluded));
   } catch (error) {
     // out of time: what has all words is an answer
     if (!isAppError(error, "SEARCH_ENGINE_FAILED") || found.size === 0) throw error;

@@ -43,7 +43,7 @@ interface Detected {
 const require = createRequire(import.meta.url);
 const MAX_STEMMED = 40;
 const MAX_KEPT = 200_000;
-/** Characters from which a language is told. */
+/** Characters that the language is detected from. */
 const SAMPLE = 2_000;
 
 let factory: { newStemmer(algorithm: string): Stemmer } | undefined;
@@ -99,7 +99,7 @@ function stemNow(raw: string, folded: string, language: string, algorithm: strin
 }
 
 /**
- * The language of a text, ISO 639-1; `und` when it cannot be told. The detector's data is loaded at the first call
+ * The language of a text, ISO 639-1; `und` when it cannot be detected. The detector's data is loaded at the first call
  * (some 0.3 s): a service that only searches never loads it.
  */
 export function detectLanguage(text: string): string {

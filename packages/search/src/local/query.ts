@@ -9,7 +9,7 @@ export interface ParsedQuery {
   readonly phrases: readonly (readonly Word[])[];
   /** What must not be there: words, or phrases of several. */
   readonly excluded: readonly (readonly Word[])[];
-  /** The language that its small words are of, ISO 639-1; undefined when they do not tell. */
+  /** The language of its stop words, ISO 639-1; undefined when they are of none or of several. */
   readonly language: string | undefined;
 }
 

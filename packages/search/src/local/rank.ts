@@ -14,8 +14,8 @@ export interface Candidate {
 }
 
 /**
- * How much each sign counts. Judged, then held against `npm run bench -- search known-item`, whose labels nobody here made:
- * more for coverage made it worse. The labelled set of `relevance.test.ts` cannot tell them apart: it tests what is found.
+ * Weight of each signal. Chosen by hand, then compared with `npm run bench -- search known-item`, whose labels come from
+ * outside: more for coverage made it worse. The labelled set of `relevance.test.ts` tests what is found, not its order.
  */
 const WEIGHT = {
   bm25: 0.6,

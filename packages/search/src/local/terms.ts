@@ -40,7 +40,7 @@ const MAX_LANGUAGES = 24;
 const MAX_TERMS = 16;
 const MAX_FORMS = 8;
 
-// `ment` and `ification` are no endings to the English stemmer, so that paying and payment would be strangers
+// `ment` and `ification` are no endings to the English stemmer, so that paying and payment would not match
 function relatives(word: string, stemmed: string): readonly string[] {
   const found: string[] = [];
   if (/.{3}ments?$/u.test(word)) {

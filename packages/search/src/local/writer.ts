@@ -26,8 +26,8 @@ function cleaned(document: SourceDocument): SourceDocument & { readonly language
     .replace(/[\p{Cc}\s]+/gu, " ")
     .trim();
   const text = document.text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll("\0", " ");
-  const told = languageCode(document.language);
-  const language = told === UNKNOWN_LANGUAGE ? detectLanguage(`${title}\n${text}`) : told;
+  const declared = languageCode(document.language);
+  const language = declared === UNKNOWN_LANGUAGE ? detectLanguage(`${title}\n${text}`) : declared;
   return { ...document, url: document.url.toWellFormed(), title, text, language };
 }
 
@@ -37,7 +37,7 @@ function digestOf({ title, text, language, date, collection }: SourceDocument): 
 }
 
 /**
- * Opens the index for writing and makes it where there is none. Several writers take turns: a call waits
+ * Opens the index for writing, and creates it where there is none. One writer works at a time: a call waits
  * `busyTimeoutMs` for the others.
  * @throws AppError SEARCH_INDEX for a file that is damaged, of another program or of another version;
  * SEARCH_INDEX_BUSY when another writer held it too long.

@@ -207,7 +207,7 @@ export async function startSearchService(
       }
       const { answer } = found;
       done(answer.partial ? "partial" : answer.results.length === 0 ? "empty" : "found");
-      // What was searched is nobody's business.
+      // Queries are private: they are not logged.
       const fields = { results: answer.results.length, partial: answer.partial, durationMs: Math.round(seconds * 1e3) };
       log.debug(fields, "a search was answered");
       return reply.header("content-type", "application/json").send(JSON.stringify(answer));

@@ -22,7 +22,6 @@ export interface HttpBackEndOptions {
   readonly healthIntervalMs?: number;
 }
 
-/** Modules of {@link HttpBackEnd}. */
 export interface HttpBackEndModules {
   readonly clock: Clock;
   readonly log?: Log;
@@ -287,6 +286,6 @@ export class HttpBackEnd implements AsyncDisposable {
 }
 
 /** The content type of headers by canonical names; empty when there is none. */
-export function contentTypeOf(headers: readonly HttpHeader[]): string {
+function contentTypeOf(headers: readonly HttpHeader[]): string {
   return headers.find(([name]) => name === "Content-Type")?.[1][0] ?? "";
 }

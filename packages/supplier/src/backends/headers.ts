@@ -37,7 +37,7 @@ export function backEndHeaders(
   operator: Readonly<Record<string, string>>,
   parties: RelayParties,
 ): Record<string, string | string[]> {
-  // Names come from strangers: `__proto__` would set the prototype of an ordinary object.
+  // Names are untrusted: `__proto__` would set the prototype of an ordinary object.
   const headers = Object.create(null) as Record<string, string | string[]>;
   for (const [name, values] of client) {
     const lower = name.toLowerCase();

@@ -47,7 +47,6 @@ import {
 import { OperatorTxs, type WantedMessage } from "./operator-txs.ts";
 import { type Settlements, settlementKey, settlementsOf } from "./settlement-events.ts";
 
-/** Options of {@link ClaimRunner}. */
 export interface ClaimRunnerOptions {
   /** The operator's key, which signs claims and proofs. */
   readonly signer: ChainSigner;
@@ -61,7 +60,6 @@ export interface ClaimRunnerOptions {
   readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
 }
 
-/** Modules of {@link ClaimRunner}. */
 export interface ClaimRunnerModules {
   readonly store: RelayStore;
   readonly head: ChainHead;

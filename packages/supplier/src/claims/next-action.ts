@@ -2,7 +2,7 @@ import { bytesEqual } from "@turnpike/base";
 import { CLAIM_STATUS, type SessionWindows } from "@turnpike/protocol";
 import type { SessionHead, SessionOutcome, SessionState } from "../evidence/types.ts";
 
-/** A claim as the chain has it. */
+/** A claim in the chain's state. */
 export interface ChainClaim {
   readonly rootHash: Uint8Array;
   /** One of CLAIM_STATUS of the protocol package. */

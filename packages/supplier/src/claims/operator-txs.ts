@@ -38,7 +38,6 @@ export interface EndedTx {
   readonly isGood: boolean;
 }
 
-/** Options of {@link OperatorTxs}. */
 export interface OperatorTxsOptions {
   readonly signer: ChainSigner;
   /** How long after the newest block's time a transaction may be included; 120,000 by default. */
@@ -49,7 +48,6 @@ export interface OperatorTxsOptions {
   readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
 }
 
-/** Modules of {@link OperatorTxs}. */
 export interface OperatorTxsModules {
   readonly client: ChainClient;
   readonly log: Log;

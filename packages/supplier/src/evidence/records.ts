@@ -43,7 +43,7 @@ export function readPreamble(bytes: Buffer): number | undefined {
 /** Bytes before a record's payload: mark, kind, length, checksum. */
 export const HEADER_BYTES = 16;
 /** Longest payload; a relay's request is bounded by the server. */
-export const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
+const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 
 /** Begins every record, so that those behind a damaged one are found. */
 const MARK = Buffer.from([0xf5, 0x54, 0x50, 0x52]);
@@ -65,7 +65,7 @@ export function recordHeader(kind: RecordKind, payload: Uint8Array, salt: number
   return header;
 }
 
-/** Bytes of what tells the requests of a session apart. */
+/** Bytes of a request's name, which is unique in its session. */
 export const REQUEST_NAME_BYTES = 16;
 
 /** Payload of a {@link RECORD.names} record. */

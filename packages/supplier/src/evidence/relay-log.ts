@@ -30,7 +30,6 @@ export const writeAll: WriteAll = async (file, parts, at) => {
 /** IOV_MAX of Linux and macOS. */
 const MOST_PARTS = 1024;
 
-/** Modules of {@link RelayLog}. */
 export interface RelayLogModules {
   readonly log?: Log;
   /** Only tests give another one. */

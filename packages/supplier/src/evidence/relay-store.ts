@@ -30,7 +30,6 @@ import type {
   TermsSource,
 } from "./types.ts";
 
-/** Options of {@link RelayStore.open}. */
 export interface RelayStoreOptions {
   /** Holds a folder for each operator, and in it one for each session. */
   readonly folder: string;
@@ -55,7 +54,6 @@ export interface RelayStoreOptions {
   readonly keepSessions?: number;
 }
 
-/** Modules of {@link RelayStore}. */
 export interface RelayStoreModules {
   readonly clock: Clock;
   /** What holds for a new session. */

@@ -21,7 +21,6 @@ import { RelayLog, type WriteAll } from "./relay-log.ts";
 import { headText, parseHead, parseState, stateText } from "./session-json.ts";
 import type { AppendResult, RelayCounts, SealedClaim, SessionHead, SessionState } from "./types.ts";
 
-/** Modules of {@link SessionEvidence}. */
 export interface SessionEvidenceModules {
   readonly log?: Log;
   /** A random unsigned number of 32 bits. */
@@ -314,8 +313,8 @@ export class SessionEvidence {
   }
 
   /**
-   * The proof of the leaf that is closest to a path, as MsgSubmitProof has it; undefined when the log has not the relays any
-   * more that were claimed.
+   * The proof of the leaf that is closest to a path, in the encoding of MsgSubmitProof; undefined when the log no longer
+   * holds the relays that were claimed.
    */
   async proof(path: Uint8Array): Promise<Uint8Array | undefined> {
     const { trie } = await this.load();

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { AppError, type Clock, isRecord, readPidFile, writePidFile } from "@turnpike/base";
 
-/** Options of {@link lockOperator}. */
 export interface OperatorLockOptions {
   readonly operatorAddress: string;
   /** State folder of this process, named to another one that wants the key. */

@@ -5,14 +5,12 @@ import type { BodyBudget } from "./body-budget.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 
-/** Options of {@link boundRequests}. */
 export interface GrpcBoundsOptions {
   readonly maxRequestBytes: number;
   /** Time for a whole request to arrive; and for a client to read on while its answer waits. */
   readonly requestTimeoutMs: number;
 }
 
-/** Modules of {@link boundRequests}. */
 export interface GrpcBoundsModules {
   readonly handler: Pick<RelayHandler, "isFull" | "refuseUnread">;
   readonly bodies: BodyBudget;

@@ -18,7 +18,6 @@ import type { RelayHandler } from "./relay-handler.ts";
 const MAX_HEAD_BYTES = 16_384;
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
-/** Options of {@link startRelayServer}. */
 export interface RelayServerOptions {
   readonly host: string;
   readonly port: number;
@@ -30,7 +29,6 @@ export interface RelayServerOptions {
   readonly drainTimeoutMs: number;
 }
 
-/** Modules of {@link startRelayServer}. */
 export interface RelayServerModules {
   readonly handler: RelayHandler;
   readonly bodies: BodyBudget;

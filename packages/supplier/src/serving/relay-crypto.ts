@@ -4,7 +4,7 @@ import type { SigningHandle, SigningThreads } from "@turnpike/crypto";
 /** Why a request's signature does not count. `unchecked`: there was no thread for it in time. */
 export type RingCheck =
   | { readonly ok: true }
-  | { readonly ok: false; readonly fault: "malformed" | "stranger" | "signature" | "unchecked" };
+  | { readonly ok: false; readonly fault: "malformed" | "non-member" | "signature" | "unchecked" };
 
 /** Checks requests and signs answers. */
 export interface RelayCrypto {
@@ -29,7 +29,7 @@ export class ThreadedRelayCrypto implements RelayCrypto, Disposable {
     const verdict = await this.#threads.ringVerify(digest, signature, allowed);
     if (verdict.ok) return { ok: true };
     const { fault } = verdict;
-    const isChecked = fault === "malformed" || fault === "stranger" || fault === "signature";
+    const isChecked = fault === "malformed" || fault === "non-member" || fault === "signature";
     return { ok: false, fault: isChecked ? fault : "unchecked" };
   }
 

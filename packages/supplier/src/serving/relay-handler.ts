@@ -33,10 +33,9 @@ export interface SuppliedService {
   readonly maxConcurrent: number;
 }
 
-/** Options of {@link RelayHandler}. */
 export interface RelayHandlerOptions {
   readonly services: ReadonlyMap<string, SuppliedService>;
-  /** Relays under way at once, of all services. */
+  /** Most relays in flight, of all services. */
   readonly maxConcurrent: number;
   /** Largest request that is worked on. Never more than {@link MAX_REQUEST_BYTES}. */
   readonly maxRequestBytes: number;
@@ -44,7 +43,6 @@ export interface RelayHandlerOptions {
   readonly operators: ReadonlySet<string>;
 }
 
-/** Modules of {@link RelayHandler}. */
 export interface RelayHandlerModules {
   readonly sessions: SessionKeeper;
   readonly crypto: RelayCrypto;
@@ -72,7 +70,7 @@ interface AdmittedRelayFields {
  * A relay that was checked and may be worked on. Disposed of before it is served, it ends without an answer: nothing is
  * counted, and its request may be sent again.
  */
-export class AdmittedRelay implements Disposable {
+class AdmittedRelay implements Disposable {
   readonly session: ServedSession;
   readonly requestBytes: Uint8Array;
   readonly #name: string;
@@ -177,7 +175,7 @@ export class RelayHandler {
       this.#track(-1);
     }
     const id = request?.header?.serviceId ?? "";
-    // Ids come from strangers: only those that are supplied become labels.
+    // Ids are untrusted: only those of supplied services become labels.
     const service = this.#options.services.has(id) ? id : "other";
     if (outcome.kind === "refused") this.#count(service, outcome.refusal);
     else {
@@ -234,7 +232,7 @@ export class RelayHandler {
     if (digest === undefined) return no(REFUSALS.malformed);
     const { crypto, sessions, store } = this.#modules;
     let verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
-    if (!verdict.ok && verdict.fault === "stranger" && (await sessions.renewRing(session))) {
+    if (!verdict.ok && verdict.fault === "non-member" && (await sessions.renewRing(session))) {
       verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
     }
     if (!verdict.ok) {
@@ -294,7 +292,7 @@ export class RelayHandler {
     }
   }
 
-  /** Signs a payload as the relay's answer, and has it in the log before the answer is given. */
+  /** Signs a payload as the relay's response, and appends it to the log before the response is returned. */
   async #finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
     const bytes = await this.sign(relay.session, payload);
     if (bytes === undefined) return refused(REFUSALS.overloaded);

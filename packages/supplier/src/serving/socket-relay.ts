@@ -12,7 +12,7 @@ import { REFUSALS, type Refusal } from "./refusal.ts";
 import { type RelayHandler, unwritten } from "./relay-handler.ts";
 
 /** Close codes that gateways know (interop: WebSocket). */
-export const CLOSE = {
+const CLOSE = {
   sessionExpired: 4000,
   validationFailed: 4001,
   stakeLimit: 4002,
@@ -33,7 +33,6 @@ export interface SocketBackEnd {
   readonly maxAnswerBytes: number;
 }
 
-/** Options of {@link SocketRelays}. */
 export interface SocketRelaysOptions {
   /** By service id. */
   readonly backEnds: ReadonlyMap<string, SocketBackEnd>;
@@ -46,7 +45,6 @@ export interface SocketRelaysOptions {
   readonly maxWaitingBytes: number;
 }
 
-/** Modules of {@link SocketRelays}. */
 export interface SocketRelaysModules {
   readonly handler: RelayHandler;
   readonly store: Pick<RelayStore, "begin">;

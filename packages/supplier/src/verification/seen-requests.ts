@@ -32,7 +32,7 @@ export class SeenRequests {
 }
 
 /**
- * What tells signed requests apart: what is signed, and the random numbers of the signature. Everything else of a valid
+ * A hash that is unique to a signed request: of its digest and of the signature's random numbers. Everything else of a valid
  * signature can be changed by anyone who saw it: the member that the ring begins with, and bytes behind its end.
  */
 export function requestName(digest: Uint8Array, signature: Uint8Array): string {
@@ -40,7 +40,7 @@ export function requestName(digest: Uint8Array, signature: Uint8Array): string {
     Buffer.from(response.buffer, response.byteOffset, response.length),
   );
   const hash = sha256(Buffer.concat([digest, ...responses.sort((a, b) => a.compare(b))]));
-  // Half of a SHA-256 tells requests apart, and costs half the memory.
+  // Half of a SHA-256 is unique enough, and costs half the memory.
   return Buffer.from(hash.buffer, hash.byteOffset, REQUEST_NAME_BYTES).toString("latin1");
 }
 

@@ -9,7 +9,6 @@ import { REFUSALS, type Refusal } from "../serving/refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
 import { SeenRequests } from "./seen-requests.ts";
 
-/** Options of {@link SessionKeeper}. */
 export interface SessionKeeperOptions {
   /**
    * Most sessions that are kept, of all operators together. One that served nothing goes when there are more, the one that was
@@ -24,7 +23,6 @@ export interface SessionKeeperOptions {
   readonly relaysPerSecond?: ReadonlyMap<string, number>;
 }
 
-/** Modules of {@link SessionKeeper}. */
 export interface SessionKeeperModules {
   readonly queries: PocketQueries;
   readonly head: Pick<ChainHead, "newest" | "waitFor">;
@@ -33,7 +31,7 @@ export interface SessionKeeperModules {
   readonly servedBefore: (operatorAddress: string, sessionId: string) => Promise<ServedBefore>;
 }
 
-/** A session that an operator serves, as the chain has it. */
+/** A session that an operator serves, read from the chain. */
 export interface ServedSession {
   readonly operatorAddress: string;
   readonly header: SessionHeader;
@@ -43,7 +41,7 @@ export interface ServedSession {
   readonly budget: SessionBudget;
   readonly seen: SeenRequests;
   readonly rate: RelayRate | undefined;
-  /** The newest question who may sign. */
+  /** The newest query for the keys that may sign. */
   renewal?: { readonly heightBlocks: bigint | undefined; readonly isGrown: Promise<boolean> };
 }
 
@@ -131,8 +129,8 @@ export class SessionKeeper {
   }
 
   /**
-   * Asks who may sign for the session's application now, once a block: strangers can make it ask. True when there are keys
-   * that were not known before.
+   * Queries who may sign for the session's application now, at most once a block, since untrusted requests cause it. True when
+   * there are new keys.
    */
   renewRing(session: ServedSession): Promise<boolean> {
     const heightBlocks = this.#modules.head.newest?.heightBlocks;

@@ -59,7 +59,7 @@ function requestSignatureFault(
   const verdict = rings.verifyWithin(digest, signature, keys.value);
   if (verdict.ok) return undefined;
   if (verdict.fault === "malformed") return faultOf(RELAY.ringSignature, "error deserializing ring signature");
-  if (verdict.fault === "stranger") {
+  if (verdict.fault === "non-member") {
     const text = `ring signature in the relay request does not match the expected one for the app ${applicationAddress}`;
     return faultOf(RELAY.ringSignature, text);
   }
