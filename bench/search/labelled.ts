@@ -1,6 +1,6 @@
 import { silentLog } from "@turnpike/base";
 import { openIndexWriter } from "@turnpike/search";
-import { createSearcher } from "../../packages/search/src/local/searcher.ts";
+import { IndexSearcher } from "../../packages/search/src/local/searcher.ts";
 import type { LabelledSet } from "../../packages/search/test/local/relevance.ts";
 
 /** Indexes documents as the product does, their language untold; how their ids are found. */
@@ -19,7 +19,7 @@ export function labelledHits(
       collection: "labelled",
     })),
   );
-  const searcher = createSearcher({ file, maxSnippetChars: 320 });
+  const searcher = new IndexSearcher({ file, maxSnippetChars: 320 });
   const ids = new Map(set.documents.map(({ id, url }) => [url, id]));
   return (query) => searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => ids.get(url) ?? "");
 }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
-import { createExtractor } from "./extract/extractor.ts";
+import { WorkerExtractor } from "./extract/extractor.ts";
 import { type CrawlOptions, type IndexedSource, type IndexSourceOptions, indexSource } from "./index-source.ts";
 import { openIndexWriter } from "./local/writer.ts";
 
@@ -32,7 +32,7 @@ async function rig(pages: Readonly<Record<string, string>>): Promise<Rig> {
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   for (const [path, page] of Object.entries(pages)) Object.assign(pages, { [path]: page.replaceAll("ORIGIN", origin) });
   const writer = openIndexWriter({ file: join(folder, "search.sqlite") }, { log: silentLog });
-  const extractor = createExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
+  const extractor = new WorkerExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
   const collections = new Set<string>();
   return {
     folder,

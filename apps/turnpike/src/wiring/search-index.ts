@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { type Log, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
-  createExtractor,
+  WorkerExtractor,
   type IndexedSource,
   type IndexProgress,
   type IndexStats,
@@ -48,7 +48,7 @@ export function createSourceIndex(config: Config, modules: SourceIndexModules): 
   mkdirSync(dirname(local.file), { recursive: true });
   const writer = openIndexWriter({ file: local.file }, { log });
   const workers = Math.max(1, Math.min(MAX_WORKERS, availableParallelism() - 1));
-  const extractor = createExtractor({ workers, maxPageBytes: crawl.maxPageBytes }, { log });
+  const extractor = new WorkerExtractor({ workers, maxPageBytes: crawl.maxPageBytes }, { log });
   return {
     add: ({ target, kind, baseUrl }) =>
       indexSource(

@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { silentLog, systemClock } from "@turnpike/base";
 import { page, Workbench } from "../../test/crawl/site.ts";
 import { serve, serveRaw } from "../../test/fetching/server.ts";
-import { createExtractor } from "../extract/extractor.ts";
+import { WorkerExtractor } from "../extract/extractor.ts";
 import { createSafeFetcher } from "../fetching/fetcher.ts";
 import type { SafeFetcher } from "../fetching/types.ts";
 import { MAX_LISTING_BYTES } from "./listings.ts";
@@ -372,7 +372,7 @@ describe("the real extractor", () => {
       "/b": html(whole("Second")),
       "/c": html(whole("Third", '<meta name="robots" content="noindex">')),
     });
-    await using extractor = createExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
+    await using extractor = new WorkerExtractor({ maxPageBytes: 5_242_880 }, { log: silentLog });
     const report = await bench.crawl(site.origin, {}, { extractor });
     assert.deepEqual([bench.paths, report.reasons], [["/", "/b"], { noindex: 1 }]);
     assert.match(bench.index.documents.get(`${site.origin}/b`)?.title ?? "", /Second/);

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
 import type { Extracted, Extractor } from "../types.ts";
-import { createExtractor, type ExtractorOptions } from "./extractor.ts";
+import { WorkerExtractor, type ExtractorOptions } from "./extractor.ts";
 
 const SCRIPT = new URL("../../test/extract/worker.ts", import.meta.url);
 
 const TIMEOUT_MS = 60_000;
 
 const create = (opts: Partial<ExtractorOptions> = {}, log: Log = silentLog): Extractor =>
-  createExtractor({ script: SCRIPT, timeoutMs: TIMEOUT_MS, maxPageBytes: 5_242_880, ...opts }, { log });
+  new WorkerExtractor({ script: SCRIPT, timeoutMs: TIMEOUT_MS, maxPageBytes: 5_242_880, ...opts }, { log });
 
 /**
  * Lets no time pass but by `pass`, which lets it pass until a thread was ended with its page: one page's time at every

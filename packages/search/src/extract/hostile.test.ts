@@ -4,7 +4,7 @@ import { deflateSync } from "node:zlib";
 import { silentLog } from "@turnpike/base";
 import { buildPdf } from "../../test/extract/pdf.ts";
 import type { Extracted } from "../types.ts";
-import { createExtractor } from "./extractor.ts";
+import { WorkerExtractor } from "./extractor.ts";
 
 const MAX_TEXT = 50_000;
 const MAX_LINKS = 100;
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 60_000;
 const CUT_MS = 300;
 // The time of a page passes only when a test says so: on a busy machine an honest page may take as long as another attack.
 mock.timers.enable({ apis: ["setTimeout"] });
-const extractor = createExtractor(
+const extractor = new WorkerExtractor(
   {
     workers: 1,
     timeoutMs: TIMEOUT_MS,

@@ -10,13 +10,13 @@ import { isAppError, silentLog } from "@turnpike/base";
 import { PlainExtractor } from "../../test/crawl/site.ts";
 import { buildPdf } from "../../test/extract/pdf.ts";
 import { memoryWriter } from "../../test/files/memory.ts";
-import { createExtractor } from "../extract/extractor.ts";
+import { WorkerExtractor } from "../extract/extractor.ts";
 import { openIndexWriter } from "../local/writer.ts";
 import type { Extractor, IndexProgress, IndexReport, IndexWriter, SourceDocument } from "../types.ts";
 import { type IndexFolderOptions, indexFolder } from "./index-folder.ts";
 import { furtherSections } from "./source-state.ts";
 
-const threads = createExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
+const threads = new WorkerExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
   await threads?.[Symbol.asyncDispose]();

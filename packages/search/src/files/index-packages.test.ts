@@ -5,11 +5,11 @@ import { dirname, join } from "node:path";
 import { after, describe, it } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { memoryWriter } from "../../test/files/memory.ts";
-import { createExtractor } from "../extract/extractor.ts";
+import { WorkerExtractor } from "../extract/extractor.ts";
 import type { IndexReport } from "../types.ts";
 import { type IndexPackagesOptions, indexPackages } from "./index-packages.ts";
 
-const extractor = createExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
+const extractor = new WorkerExtractor({ workers: 1, maxPageBytes: 10_485_760 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
   await extractor?.[Symbol.asyncDispose]();

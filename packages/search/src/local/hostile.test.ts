@@ -5,7 +5,7 @@ import { silentLog } from "@turnpike/base";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import { fc } from "@turnpike/testkit/property";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
-import { createSearcher, type Searcher } from "./searcher.ts";
+import { IndexSearcher } from "./searcher.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const WORDS = [
@@ -25,7 +25,7 @@ const WORDS = [
   "c++",
 ];
 
-function index(): Disposable & { readonly searcher: Searcher } {
+function index(): Disposable & { readonly searcher: IndexSearcher } {
   const owned = new DisposableStack();
   const file = join(owned.use(temporaryFolder()).path, "index.sqlite");
   const writer = owned.use(openIndexWriter({ file }, { log: silentLog }));
@@ -39,11 +39,11 @@ function index(): Disposable & { readonly searcher: Searcher } {
       }),
     ),
   );
-  const searcher = owned.use(createSearcher({ file, maxSnippetChars: 120 }));
+  const searcher = owned.use(new IndexSearcher({ file, maxSnippetChars: 120 }));
   return { searcher, [Symbol.dispose]: () => owned.dispose() };
 }
 
-function ask(searcher: Searcher, query: string): number {
+function ask(searcher: IndexSearcher, query: string): number {
   const hits = searcher.search(query, 10, performance.now() + 60_000);
   for (const { url, snippet, title } of hits) {
     assert.match(url, /^https:/u);
@@ -146,7 +146,7 @@ test("any text can be indexed, in any language, and its first word is found", ()
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
   using writer = openIndexWriter({ file }, { log: silentLog });
-  using searcher = createSearcher({ file, maxSnippetChars: 120 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 120 });
   const language = fc.constantFrom(
     ..."ar hy eu ca cs da nl en fi fr de hu it ga no pt ro ru es sl sv ta tr zh xx".split(" "),
   );
@@ -169,7 +169,7 @@ test("a search past its time ends by itself with an error", () => {
   const file = join(folder.path, "index.sqlite");
   using writer = openIndexWriter({ file }, { log: silentLog });
   writer.put(Array.from({ length: 3_000 }, (_, n) => documentOf({ url: `https://a.test/${n}`, text: "harbour" })));
-  using searcher = createSearcher({ file, maxSnippetChars: 120 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 120 });
   assert.throws(() => searcher.search("harbour", 10, performance.now() - 1), { code: "SEARCH_ENGINE_FAILED" });
   assert.equal(searcher.search("harbour", 10, performance.now() + 60_000).length, 1);
 });

@@ -1,4 +1,4 @@
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { AppError } from "@turnpike/base";
 import type { EngineHit, IndexStats, SourceDocument } from "../types.ts";
 import { findCandidates } from "./candidates.ts";
@@ -13,15 +13,6 @@ import { readStats } from "./stats.ts";
 import { type Term, termsOf } from "./terms.ts";
 import { unpackText } from "./text-blob.ts";
 import { createVocabulary, type Vocabulary } from "./vocabulary.ts";
-
-/** One connection to one file. */
-export interface Reader extends Disposable {
-  /** Which file it is, whatever its name is now. */
-  readonly identity: string;
-  search(query: string, maxResults: number, deadlineMs: number): readonly EngineHit[];
-  document(url: string): SourceDocument | undefined;
-  stats(): IndexStats;
-}
 
 export interface ReaderOptions {
   readonly file: string;
@@ -66,52 +57,123 @@ function titleOf(url: string): string {
 
 const textOrUndefined = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
-/** Reads an index through a connection of `openForReading`. */
-export function createReader(opts: ReaderOptions, database: DatabaseSync): Reader {
-  const { file, identity, maxSnippetChars } = opts;
-  let deadlineMs = Number.POSITIVE_INFINITY;
-  const checkTime = (): void => {
-    if (performance.now() > deadlineMs) throw tooLate();
-  };
-  // called once in 1,024 rows: a statement that runs cannot be ended from outside
-  database.function("in_time", { directOnly: true, varargs: true }, () => {
-    checkTime();
-    return 1;
-  });
-  const find = database.prepare(
-    `select rowid as id, -bm25(terms, ${COLUMNS}) as score from terms ` +
-      "where terms match ? and (rowid % 1024 <> 0 or in_time(rowid)) order by score desc, rowid limit ?",
-  );
-  const read = database.prepare(
-    "select d.url, d.title, d.language, d.date, t.body from documents d join texts t on t.id = d.id where d.id = ?",
-  );
-  const byUrl = database.prepare(
-    "select d.url, d.title, d.language, d.date, c.name, t.body from documents d join texts t on t.id = d.id " +
-      "join collections c on c.id = d.collection where d.url = ?",
-  );
-  const version = database.prepare("pragma data_version");
-  const count = database.prepare("select count(*) as n from documents");
-  const languagesOf = database.prepare("select language from documents group by language order by count(*) desc");
-  let facts: Facts = { documents: 0, languages: [], staleMs: 0 };
-  let vocabulary: Vocabulary = createVocabulary(database);
-  let seenVersion: unknown;
+/** Reads one index file through a connection of `openForReading`. */
+export class IndexReader implements Disposable {
+  readonly #options: ReaderOptions;
+  readonly #database: DatabaseSync;
+  readonly #find: StatementSync;
+  readonly #read: StatementSync;
+  readonly #byUrl: StatementSync;
+  readonly #version: StatementSync;
+  readonly #count: StatementSync;
+  readonly #languagesOf: StatementSync;
+  #vocabulary: Vocabulary;
+  #facts: Facts = { documents: 0, languages: [], staleMs: 0 };
+  #seenVersion: unknown;
+  #deadlineMs = Number.POSITIVE_INFINITY;
 
-  function refresh(): Facts {
-    const now = version.get()?.data_version;
-    if (seenVersion !== now) vocabulary = createVocabulary(database);
-    const startedMs = performance.now();
-    if (facts.documents === 0 || (seenVersion !== now && startedMs >= facts.staleMs)) {
-      const documents = Number(count.get()?.n);
-      const languages = languagesOf.all().map(({ language }) => String(language));
-      const endedMs = performance.now();
-      // counting may take a twentieth of the time at most
-      facts = { documents, languages, staleMs: endedMs + 20 * (endedMs - startedMs) };
-    }
-    seenVersion = now;
-    return facts;
+  constructor(options: ReaderOptions, database: DatabaseSync) {
+    this.#options = options;
+    this.#database = database;
+    // called once in 1,024 rows: a statement that runs cannot be ended from outside
+    database.function("in_time", { directOnly: true, varargs: true }, () => {
+      this.#checkTime();
+      return 1;
+    });
+    this.#find = database.prepare(
+      `select rowid as id, -bm25(terms, ${COLUMNS}) as score from terms ` +
+        "where terms match ? and (rowid % 1024 <> 0 or in_time(rowid)) order by score desc, rowid limit ?",
+    );
+    this.#read = database.prepare(
+      "select d.url, d.title, d.language, d.date, t.body from documents d join texts t on t.id = d.id where d.id = ?",
+    );
+    this.#byUrl = database.prepare(
+      "select d.url, d.title, d.language, d.date, c.name, t.body from documents d join texts t on t.id = d.id " +
+        "join collections c on c.id = d.collection where d.url = ?",
+    );
+    this.#version = database.prepare("pragma data_version");
+    this.#count = database.prepare("select count(*) as n from documents");
+    this.#languagesOf = database.prepare("select language from documents group by language order by count(*) desc");
+    this.#vocabulary = createVocabulary(database);
   }
 
-  function readAll(ids: ReadonlyMap<number, number>, terms: readonly Term[]): readonly Found[] {
+  /** Device and inode of the file, which stay the same when it is renamed. */
+  get identity(): string {
+    return this.#options.identity;
+  }
+
+  /** @throws AppError SEARCH_ENGINE_FAILED after `deadlineMs` (of `performance.now()`) */
+  search(query: string, maxResults: number, deadlineMs: number): readonly EngineHit[] {
+    this.#deadlineMs = deadlineMs;
+    this.#database.exec("begin");
+    try {
+      return this.#search(query, maxResults);
+    } finally {
+      if (this.#database.isTransaction) this.#database.exec("rollback");
+    }
+  }
+
+  document(url: string): SourceDocument | undefined {
+    const row = this.#byUrl.get(url);
+    if (row === undefined) return undefined;
+    return {
+      url: String(row.url),
+      title: String(row.title),
+      text: unpackText(row.body),
+      language: row.language === UNKNOWN_LANGUAGE ? undefined : String(row.language),
+      date: textOrUndefined(row.date),
+      collection: String(row.name),
+    };
+  }
+
+  stats(): IndexStats {
+    return readStats(this.#database, bytesOf(this.#options.file));
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#database.isOpen) this.#database.close();
+  }
+
+  #checkTime(): void {
+    if (performance.now() > this.#deadlineMs) throw tooLate();
+  }
+
+  #search(query: string, maxResults: number): readonly EngineHit[] {
+    const { documents, languages } = this.#refresh();
+    if (documents === 0) return [];
+    const { terms, excluded, language } = termsOf(parseQuery(query), { languages, ...this.#vocabulary });
+    const ids = findCandidates(
+      { terms, excluded, wanted: Math.min(MAX_CANDIDATES, Math.max(MIN_CANDIDATES, maxResults * 2)) },
+      (expression, limit) =>
+        this.#find.all(expression, limit).map(({ id, score }) => ({ id: Number(id), score: Number(score) })),
+    );
+    const weights = termWeights(terms, documents);
+    return rank(this.#readAll(ids, terms), terms, documents, language)
+      .slice(0, maxResults)
+      .map(({ shownTitle: title, url, text, body, date }) => ({
+        title,
+        url,
+        snippet: snippetOf(text, body, weights, this.#options.maxSnippetChars),
+        date,
+      }));
+  }
+
+  #refresh(): Facts {
+    const version = this.#version.get()?.data_version;
+    if (this.#seenVersion !== version) this.#vocabulary = createVocabulary(this.#database);
+    const startedMs = performance.now();
+    if (this.#facts.documents === 0 || (this.#seenVersion !== version && startedMs >= this.#facts.staleMs)) {
+      const documents = Number(this.#count.get()?.n);
+      const languages = this.#languagesOf.all().map(({ language }) => String(language));
+      const endedMs = performance.now();
+      // counting may take a twentieth of the time at most
+      this.#facts = { documents, languages, staleMs: endedMs + 20 * (endedMs - startedMs) };
+    }
+    this.#seenVersion = version;
+    return this.#facts;
+  }
+
+  #readAll(ids: ReadonlyMap<number, number>, terms: readonly Term[]): readonly Found[] {
     const finders = new Map<string, HitFinder>();
     const finderOf = (language: string): HitFinder => {
       const finder = finders.get(language) ?? createHitFinder(terms, language);
@@ -122,8 +184,8 @@ export function createReader(opts: ReaderOptions, database: DatabaseSync): Reade
     const found: Found[] = [];
     let left = MAX_READ_OF_ALL;
     for (const [id, bm25] of ids) {
-      checkTime();
-      const row = read.get(id);
+      this.#checkTime();
+      const row = this.#read.get(id);
       if (row === undefined) continue;
       const full = unpackText(row.body);
       // the same text under several addresses is one result
@@ -148,53 +210,4 @@ export function createReader(opts: ReaderOptions, database: DatabaseSync): Reade
     }
     return found;
   }
-
-  function search(query: string, maxResults: number): readonly EngineHit[] {
-    const { documents, languages } = refresh();
-    if (documents === 0) return [];
-    const { terms, excluded, language } = termsOf(parseQuery(query), { languages, ...vocabulary });
-    const ids = findCandidates(
-      { terms, excluded, wanted: Math.min(MAX_CANDIDATES, Math.max(MIN_CANDIDATES, maxResults * 2)) },
-      (expression, limit) =>
-        find.all(expression, limit).map(({ id, score }) => ({ id: Number(id), score: Number(score) })),
-    );
-    const weights = termWeights(terms, documents);
-    return rank(readAll(ids, terms), terms, documents, language)
-      .slice(0, maxResults)
-      .map(({ shownTitle: title, url, text, body, date }) => ({
-        title,
-        url,
-        snippet: snippetOf(text, body, weights, maxSnippetChars),
-        date,
-      }));
-  }
-
-  return {
-    identity,
-    search(query, maxResults, until) {
-      deadlineMs = until;
-      database.exec("begin");
-      try {
-        return search(query, maxResults);
-      } finally {
-        if (database.isTransaction) database.exec("rollback");
-      }
-    },
-    document(url) {
-      const row = byUrl.get(url);
-      if (row === undefined) return undefined;
-      return {
-        url: String(row.url),
-        title: String(row.title),
-        text: unpackText(row.body),
-        language: row.language === UNKNOWN_LANGUAGE ? undefined : String(row.language),
-        date: textOrUndefined(row.date),
-        collection: String(row.name),
-      };
-    },
-    stats: () => readStats(database, bytesOf(file)),
-    [Symbol.dispose]: () => {
-      if (database.isOpen) database.close();
-    },
-  };
 }

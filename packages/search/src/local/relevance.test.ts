@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { temporaryFolder } from "../../test/local/index.ts";
 import { ndcg10, plainFts5, readLabelledSet } from "../../test/local/relevance.ts";
-import { createSearcher } from "./searcher.ts";
+import { IndexSearcher } from "./searcher.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -26,7 +26,7 @@ test("on the labelled set results are in a better order than plain FTS5's", (t) 
       collection: "set",
     })),
   );
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   const idOf = new Map(set.documents.map(({ url, id }) => [url, id]));
   const ours = (query: string): readonly string[] =>
     searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => idOf.get(url) ?? "");

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import type { SourceDocument } from "../types.ts";
-import { createSearcher } from "./searcher.ts";
+import { IndexSearcher } from "./searcher.ts";
 import { openIndexWriter } from "./writer.ts";
 
 type Texts = Readonly<Record<string, Partial<SourceDocument>>>;
@@ -16,7 +16,7 @@ function index(texts: Texts): Disposable & { readonly find: (query: string) => r
   const writer = owned.use(openIndexWriter({ file }, { log: silentLog }));
   const urlOf = (name: string): string => `https://${name}.test/`;
   writer.put(Object.entries(texts).map(([name, parts]) => documentOf({ url: urlOf(name), ...parts })));
-  const searcher = owned.use(createSearcher({ file, maxSnippetChars: 200 }));
+  const searcher = owned.use(new IndexSearcher({ file, maxSnippetChars: 200 }));
   const names = new Map(Object.entries(texts).map(([name, { url }]) => [url ?? urlOf(name), name]));
   return {
     find: (query) => searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => names.get(url) ?? url),
@@ -111,6 +111,6 @@ test("a document without a title is named after its address", () => {
   const file = join(folder.path, "index.sqlite");
   using writer = openIndexWriter({ file }, { log: silentLog });
   writer.put([documentOf({ url: "https://a.test/x/guide.html", text: "lighthouse" })]);
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.equal(searcher.search("lighthouse", 1, performance.now() + 60_000)[0]?.title, "a.test: guide.html");
 });

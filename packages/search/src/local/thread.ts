@@ -1,11 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { isAppError } from "@turnpike/base";
-import { createSearcher, type Searcher } from "./searcher.ts";
+import { IndexSearcher } from "./searcher.ts";
 import type { ThreadData, ThreadReply, ThreadRequest } from "./wire.ts";
 
-const searcher = createSearcher(workerData as ThreadData);
+const searcher = new IndexSearcher(workerData as ThreadData);
 
-function answer(request: ThreadRequest, from: Searcher): ThreadReply {
+function answer(request: ThreadRequest, from: IndexSearcher): ThreadReply {
   try {
     switch (request.ask) {
       case "search":

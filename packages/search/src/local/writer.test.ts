@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
-import { createSearcher } from "./searcher.ts";
+import { IndexSearcher } from "./searcher.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const modules = { log: silentLog };
@@ -31,7 +31,7 @@ test("documents are put, replaced and removed, and counted by collection and lan
   ]);
   assert.deepEqual(writer.stats().languages, { de: 1, en: 1, fr: 1 });
   assert.deepEqual([...writer.urlsOf("test")], ["https://a.test/1", "https://a.test/2"]);
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.equal(searcher.search("bridges", 5, soon()).length, 1);
   writer.put([documentOf({ url: "https://a.test/1", title: "Now", text: "Another text, of tunnels." })]);
   assert.deepEqual(searcher.search("bridges", 5, soon()), []);
@@ -51,7 +51,7 @@ test("the same URL twice in one put is one document, the last", () => {
     documentOf({ url: "https://a.test/", text: "first" }),
     documentOf({ url: "https://a.test/", text: "second" }),
   ]);
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.equal(searcher.document("https://a.test/")?.text, "second");
   assert.deepEqual(searcher.search("first", 5, soon()), []);
 });
@@ -89,7 +89,7 @@ test("odd documents are kept: NUL, lone surrogates, endless words, a mebibyte of
     ),
   );
   assert.equal(writer.stats().documents, texts.length);
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.equal(searcher.document("https://a.test/0")?.text, "a b \ufffd c");
   for (const hit of searcher.search("a 漢 x", 50, soon()))
     assert.ok(hit.snippet.isWellFormed() && hit.snippet.length <= 200);
@@ -103,7 +103,7 @@ test("a file that is no index is refused, unharmed, with its path and the fix", 
     for (const run of [
       () => openIndexWriter({ file }, modules),
       () => {
-        using searcher = createSearcher({ file, maxSnippetChars: 200 });
+        using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
         searcher.search("x", 1, soon());
       },
     ]) {
@@ -154,7 +154,7 @@ test("a damaged index is refused when it is written or read", () => {
   const bytes = readFileSync(file);
   for (let at = 4_096; at < bytes.length; at++) bytes[at] = (bytes[at] ?? 0) ^ 0x5a;
   writeFileSync(file, bytes);
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.throws(() => searcher.search("common", 5, soon()), { code: "SEARCH_INDEX" });
   assert.throws(
     () => {
@@ -169,7 +169,7 @@ test("an empty file, as one killed at its start leaves it, is made an index", ()
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
   writeFileSync(file, "");
-  using searcher = createSearcher({ file, maxSnippetChars: 200 });
+  using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
   assert.deepEqual(searcher.search("x", 5, soon()), []);
   using writer = openIndexWriter({ file }, modules);
   writer.put([documentOf({ url: "https://a.test/", text: "x" })]);
@@ -197,14 +197,14 @@ test("two writers take turns; one that waits too long is told who is in its way"
 test("an index that is copied or moved after its writer has ended is whole", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
-  using reader = createSearcher({ file, maxSnippetChars: 200 });
+  using reader = new IndexSearcher({ file, maxSnippetChars: 200 });
   {
     using writer = openIndexWriter({ file }, modules);
     writer.put([documentOf({ url: "https://a.test/old", text: "harbour" })]);
     assert.equal(reader.search("harbour", 5, soon()).length, 1);
   }
   copyFileSync(file, join(folder.path, "copy.sqlite"));
-  using copy = createSearcher({ file: join(folder.path, "copy.sqlite"), maxSnippetChars: 200 });
+  using copy = new IndexSearcher({ file: join(folder.path, "copy.sqlite"), maxSnippetChars: 200 });
   assert.equal(copy.search("harbour", 5, soon()).length, 1);
   {
     using writer = openIndexWriter({ file: join(folder.path, "next.sqlite") }, modules);
@@ -217,7 +217,7 @@ test("an index that is copied or moved after its writer has ended is whole", () 
 test("an index that is removed and made anew is picked up, whatever is left beside it", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
-  using reader = createSearcher({ file, maxSnippetChars: 200 });
+  using reader = new IndexSearcher({ file, maxSnippetChars: 200 });
   const before = openIndexWriter({ file }, modules);
   before.put(Array.from({ length: 200 }, (_, n) => documentOf({ url: `https://a.test/${n}`, text: "harbour" })));
   assert.equal(reader.search("harbour", 50, soon()).length, 1);
@@ -260,7 +260,7 @@ test("after kill -9 the index holds whole documents, and all whose put had retur
     }
     await ended;
     assert.equal(child.signalCode, "SIGKILL");
-    using searcher = createSearcher({ file, maxSnippetChars: 200 });
+    using searcher = new IndexSearcher({ file, maxSnippetChars: 200 });
     for (const url of acknowledged) {
       const document = searcher.document(url);
       const number = url.split("/").at(-1);

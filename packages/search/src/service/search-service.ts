@@ -27,7 +27,7 @@ import {
   requestRefusal,
   unavailable,
 } from "./refusals.ts";
-import { createSearcher, type SearcherOptions } from "./searcher.ts";
+import { createSearcher, type Searcher, type SearcherOptions } from "./searcher.ts";
 
 export interface SearchServiceOptions extends SearcherOptions {
   readonly host: string;
@@ -53,13 +53,6 @@ export interface SearchServiceModules {
   readonly documents?: FindDocument | undefined;
   /** Size of the local index, for metrics; undefined: there is none. */
   readonly indexSize?: (() => Promise<{ readonly documents: number; readonly bytes: number }>) | undefined;
-}
-
-/** A listening search service. */
-export interface SearchService extends AsyncDisposable {
-  readonly port: number;
-  /** `http://<host>:<port>` */
-  readonly url: string;
 }
 
 /** Results where the client did not say how many. */
@@ -131,75 +124,146 @@ function watchIndex({ indexSize, metrics, log }: SearchServiceModules): Disposab
 }
 
 /**
- * Serves web search over HTTP: `POST /v1/search`, `GET /v1/version`, `/v1/health`, `/v1/capabilities`, `/healthz`, and
- * the text of indexed local files below `/documents/`. Disposing of it ends the searches under way first.
- * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken.
+ * Web search over HTTP: `POST /v1/search`, `GET /v1/version`, `/v1/health`, `/v1/capabilities`, `/healthz`, and the text
+ * of indexed local files below `/documents/`. Disposing of it finishes the searches in flight first.
  */
-export async function startSearchService(
-  opts: SearchServiceOptions,
-  modules: SearchServiceModules,
-): Promise<SearchService> {
-  const { engines, log, metrics, documents } = modules;
-  const clock = modules.clock ?? systemClock;
-  await using stack = new AsyncDisposableStack();
-  const searcher = stack.use(createSearcher(opts, { engines, clock, log, metrics }));
-  stack.use(watchIndex(modules));
-  const ids = engines.map(({ engine }) => engine.id);
-  let inFlight = 0;
-  let isStopping = false;
+export class SearchService implements AsyncDisposable {
+  readonly #options: SearchServiceOptions;
+  readonly #modules: SearchServiceModules;
+  readonly #clock: Clock;
+  readonly #app = createApp();
+  readonly #searcher: Searcher;
+  readonly #owned = new AsyncDisposableStack();
+  #inFlight = 0;
+  #isStopping = false;
+  #port = 0;
+  #publicUrl: string | undefined;
+  #ownOrigins: readonly string[] = [];
 
-  const app = createApp();
-  app.server.maxConnections = opts.maxInFlight + MORE_CONNECTIONS;
-  // Any web page can have its reader's browser ask this machine; searches may cost, and what is indexed may be private.
-  let ownOrigins: readonly string[] = [];
-  const { hostFault } = createHostCheck({
-    host: opts.host,
-    allowedHosts: [
-      ...(opts.allowedHosts ?? []),
-      ...(opts.publicUrl === undefined ? [] : [new URL(opts.publicUrl).host]),
-    ],
-  });
-  app.addHook("onRequest", async (request, reply) => {
-    if (hostFault(request.headers) !== undefined) return send(reply, FOREIGN_HOST);
-    const { origin } = request.headers;
-    if (origin !== undefined && !ownOrigins.includes(origin)) return send(reply, FOREIGN_PAGE);
-    const path = request.url.split("?", 1)[0] ?? "";
-    const allow = ALLOWED.get(path) ?? (path.startsWith(DOCUMENTS_PATH) ? "GET" : undefined);
-    return allow === undefined || allow === request.method ? undefined : send(reply, notAllowed(allow));
-  });
-  app.addHook("onSend", async (_request, reply) => {
-    reply.header("x-content-type-options", "nosniff");
-    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
-    // A connection that is kept would hold up the end.
-    if (isStopping) reply.header("connection", "close");
-    reply.raw.setTimeout(REQUEST_TIMEOUT_MS);
-  });
-  app.setErrorHandler((error, request, reply) => {
-    const known = requestRefusal(error);
-    if (known === undefined) log.error({ error: nameOf(error) }, "a request failed");
-    const isSearch = request.url === "/v1/search";
-    if (isSearch && known?.status === 413) metrics.count(searchRequestsTotal, { outcome: "too_large" });
-    return send(reply, known ?? FAILED);
-  });
-  app.setNotFoundHandler((_request, reply) => send(reply, NOT_FOUND));
+  constructor(options: SearchServiceOptions, modules: SearchServiceModules) {
+    const { engines, log, metrics, clock = systemClock } = modules;
+    this.#options = options;
+    this.#modules = modules;
+    this.#clock = clock;
+    this.#publicUrl = options.publicUrl;
+    this.#app.server.maxConnections = options.maxInFlight + MORE_CONNECTIONS;
+    this.#addHooks();
+    this.#addRoutes();
+    this.#searcher = this.#owned.use(createSearcher(options, { engines, clock, log, metrics }));
+    this.#owned.use(watchIndex(modules));
+    this.#owned.defer(async () => {
+      this.#isStopping = true;
+      await this.#app.close();
+    });
+  }
 
-  const search = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+  get port(): number {
+    return this.#port;
+  }
+
+  /** `http://<host>:<port>` */
+  get url(): string {
+    const { host } = this.#options;
+    return `http://${host.includes(":") ? `[${host}]` : host}:${this.#port}`;
+  }
+
+  /** @throws what listening throws, with its `code`: EADDRINUSE when the port is taken */
+  async listen(): Promise<void> {
+    const { host, port } = this.#options;
+    await this.#app.listen({ host, port });
+    this.#port = (this.#app.server.address() as AddressInfo).port;
+    this.#publicUrl ??= this.url;
+    this.#ownOrigins = [this.url, this.#publicUrl].map((own) => new URL(own).origin);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#owned.disposeAsync();
+  }
+
+  #addHooks(): void {
+    const { host, allowedHosts = [], publicUrl } = this.#options;
+    const { log, metrics } = this.#modules;
+    const ownHosts = publicUrl === undefined ? [] : [new URL(publicUrl).host];
+    const { hostFault } = createHostCheck({ host, allowedHosts: [...allowedHosts, ...ownHosts] });
+    this.#app.addHook("onRequest", async (request, reply) => {
+      // Any web page can have its reader's browser ask this machine; searches may cost, and what is indexed may be private.
+      if (hostFault(request.headers) !== undefined) return send(reply, FOREIGN_HOST);
+      const { origin } = request.headers;
+      if (origin !== undefined && !this.#ownOrigins.includes(origin)) return send(reply, FOREIGN_PAGE);
+      const path = request.url.split("?", 1)[0] ?? "";
+      const allow = ALLOWED.get(path) ?? (path.startsWith(DOCUMENTS_PATH) ? "GET" : undefined);
+      return allow === undefined || allow === request.method ? undefined : send(reply, notAllowed(allow));
+    });
+    this.#app.addHook("onSend", async (_request, reply) => {
+      reply.header("x-content-type-options", "nosniff");
+      if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+      // A connection that is kept would hold up the end.
+      if (this.#isStopping) reply.header("connection", "close");
+      reply.raw.setTimeout(REQUEST_TIMEOUT_MS);
+    });
+    this.#app.setErrorHandler((error, request, reply) => {
+      const known = requestRefusal(error);
+      if (known === undefined) log.error({ error: nameOf(error) }, "a request failed");
+      const isSearch = request.url === "/v1/search";
+      if (isSearch && known?.status === 413) metrics.count(searchRequestsTotal, { outcome: "too_large" });
+      return send(reply, known ?? FAILED);
+    });
+    this.#app.setNotFoundHandler((_request, reply) => send(reply, NOT_FOUND));
+  }
+
+  #addRoutes(): void {
+    const app = this.#app;
+    const { version, timeoutMs, cacheSeconds } = this.#options;
+    const ids = this.#modules.engines.map(({ engine }) => engine.id);
+    app.route({
+      method: "POST",
+      url: "/v1/search",
+      onRequest: async (request, reply) => {
+        const coding = request.headers["content-encoding"];
+        if (coding !== undefined && coding.trim().toLowerCase() !== "identity") return send(reply, NO_CODING);
+        return undefined;
+      },
+      handler: (request, reply) => this.#search(request, reply),
+    });
+    app.get("/v1/version", async () => ({ name: "turnpike-search", version, api: "v1" }));
+    app.get("/healthz", async (_request, reply) =>
+      this.#isStopping ? send(reply, unavailable("Shutting down.")) : { status: "ok" },
+    );
+    app.get("/v1/health", async () => {
+      const states = ids.map((id) => ({ id, status: this.#searcher.lastStatus(id) ?? "not_asked" }));
+      const isBad = states.some(({ status }) => status === "failed" || status === "timed_out");
+      return { status: isBad ? "degraded" : "ok", engines: states, in_flight: this.#inFlight };
+    });
+    app.get("/v1/capabilities", async () => ({
+      engines: ids,
+      max_results: MAX_SEARCH_RESULTS,
+      default_results: DEFAULT_SEARCH_RESULTS,
+      max_body_bytes: MAX_SEARCH_BODY_BYTES,
+      timeout_ms: timeoutMs,
+      cache_seconds: cacheSeconds,
+      result_fields: ["title", "url", "snippet", "score", "source", "date"],
+    }));
+    app.get(`${DOCUMENTS_PATH}*`, (request, reply) => this.#document(request, reply));
+  }
+
+  async #search(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { log, metrics } = this.#modules;
     const done = (outcome: string): void => metrics.count(searchRequestsTotal, { outcome });
     const parsed = readSearch(request.body);
     if (!parsed.ok) {
       done(parsed.reason === "too_large" ? "too_large" : "invalid");
       return send(reply, refusalOf(parsed));
     }
-    if (isStopping) return send(reply, unavailable("Shutting down."));
-    if (inFlight >= opts.maxInFlight) {
+    if (this.#isStopping) return send(reply, unavailable("Shutting down."));
+    if (this.#inFlight >= this.#options.maxInFlight) {
       done("overloaded");
       return send(reply, unavailable("Too many searches at once."));
     }
-    const startMs = clock.monotonicMs();
-    metrics.set(searchInFlight, ++inFlight);
+    const startMs = this.#clock.monotonicMs();
+    metrics.set(searchInFlight, ++this.#inFlight);
     try {
-      const found = await searcher.search(parsed.query, parsed.maxResults ?? DEFAULT_SEARCH_RESULTS);
-      const seconds = (clock.monotonicMs() - startMs) / 1_000;
+      const found = await this.#searcher.search(parsed.query, parsed.maxResults ?? DEFAULT_SEARCH_RESULTS);
+      const seconds = (this.#clock.monotonicMs() - startMs) / 1_000;
       metrics.observe(searchSeconds, seconds);
       if (!found.ok) {
         done("failed");
@@ -212,42 +276,13 @@ export async function startSearchService(
       log.debug(fields, "a search was answered");
       return reply.header("content-type", "application/json").send(JSON.stringify(answer));
     } finally {
-      metrics.set(searchInFlight, --inFlight);
+      metrics.set(searchInFlight, --this.#inFlight);
     }
-  };
+  }
 
-  app.route({
-    method: "POST",
-    url: "/v1/search",
-    onRequest: async (request, reply) => {
-      const coding = request.headers["content-encoding"];
-      if (coding !== undefined && coding.trim().toLowerCase() !== "identity") return send(reply, NO_CODING);
-      return undefined;
-    },
-    handler: search,
-  });
-  app.get("/v1/version", async () => ({ name: "turnpike-search", version: opts.version, api: "v1" }));
-  app.get("/healthz", async (_request, reply) =>
-    isStopping ? send(reply, unavailable("Shutting down.")) : { status: "ok" },
-  );
-  app.get("/v1/health", async () => {
-    const states = ids.map((id) => ({ id, status: searcher.lastStatus(id) ?? "not_asked" }));
-    const isBad = states.some(({ status }) => status === "failed" || status === "timed_out");
-    return { status: isBad ? "degraded" : "ok", engines: states, in_flight: inFlight };
-  });
-  app.get("/v1/capabilities", async () => ({
-    engines: ids,
-    max_results: MAX_SEARCH_RESULTS,
-    default_results: DEFAULT_SEARCH_RESULTS,
-    max_body_bytes: MAX_SEARCH_BODY_BYTES,
-    timeout_ms: opts.timeoutMs,
-    cache_seconds: opts.cacheSeconds,
-    result_fields: ["title", "url", "snippet", "score", "source", "date"],
-  }));
-
-  let publicUrl = opts.publicUrl;
-  app.get(`${DOCUMENTS_PATH}*`, async (request, reply) => {
-    const url = publicUrl === undefined ? undefined : documentUrl(publicUrl, request.url);
+  async #document(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { documents, log } = this.#modules;
+    const url = this.#publicUrl === undefined ? undefined : documentUrl(this.#publicUrl, request.url);
     if (documents === undefined || url === undefined) return send(reply, NOT_FOUND);
     try {
       const found = await documents(url);
@@ -256,22 +291,23 @@ export async function startSearchService(
       log.warn({ error: nameOf(error) }, "a document could not be read");
       return send(reply, unavailable("The index cannot be read."));
     }
-  });
+  }
+}
 
+/**
+ * Starts a {@link SearchService}.
+ * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken
+ */
+export async function startSearchService(
+  options: SearchServiceOptions,
+  modules: SearchServiceModules,
+): Promise<SearchService> {
+  const service = new SearchService(options, modules);
   try {
-    await app.listen({ host: opts.host, port: opts.port });
+    await service.listen();
+    return service;
   } catch (error) {
-    await app.close();
+    await service[Symbol.asyncDispose]();
     throw error;
   }
-  const { port } = app.server.address() as AddressInfo;
-  const url = `http://${opts.host.includes(":") ? `[${opts.host}]` : opts.host}:${port}`;
-  publicUrl ??= url;
-  ownOrigins = [url, publicUrl].map((own) => new URL(own).origin);
-  stack.defer(async () => {
-    isStopping = true;
-    await app.close();
-  });
-  const owned = stack.move();
-  return { port, url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
