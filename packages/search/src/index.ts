@@ -8,7 +8,7 @@ export {
   type WeightedEngine,
 } from "./engines/create-engines.ts";
 export type { EngineFailure } from "./engines/failure.ts";
-export { WorkerExtractor, type ExtractorOptions } from "./extract/extractor.ts";
+export { type ExtractorOptions, WorkerExtractor } from "./extract/extractor.ts";
 
 export type {
   FetchAnswer,

@@ -73,6 +73,16 @@ export async function startBackEnd(listener: RequestListener): Promise<{ readonl
   };
 }
 
+/** A back-end that counts its requests, and answers each of them differently, or all with `answer`. */
+export async function startCounting(answer?: string) {
+  let asked = 0;
+  const backEnd = await startBackEnd((_, response) => {
+    asked++;
+    response.end(answer ?? `{"asked":${asked}}`);
+  });
+  return { ...backEnd, [Symbol.asyncDispose]: backEnd[Symbol.asyncDispose], asked: () => asked };
+}
+
 /** Reads a whole request. */
 export async function bodyOf(request: IncomingMessage): Promise<string> {
   let text = "";
@@ -81,7 +91,7 @@ export async function bodyOf(request: IncomingMessage): Promise<string> {
 }
 
 /** The two ways into a relay server: requests without these fields are plain, requests with them are not. */
-export const WAYS = {
+const WAYS = {
   plain: {},
   full: { te: "trailers" },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -94,6 +104,52 @@ export const linesOf = (way: Way): string =>
   Object.entries(WAYS[way])
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
+
+/** A relay as a raw client writes it, one character a byte. */
+export function rawRelay(bytes: Uint8Array, way: Way, more = ""): string {
+  const head = `POST / HTTP/1.1\r\nHost: x\r\nRpc-Type: 3\r\n${linesOf(way)}${more}Content-Length: ${bytes.length}\r\n\r\n`;
+  return head + Buffer.from(bytes).toString("latin1");
+}
+
+type Services = ServeRelaysOptions["services"];
+
+/** The service `eth` over a back-end, with other bounds where the test says so. */
+export const ethService = (url: string, more: Partial<Services[string]> = {}): Services => ({
+  eth: {
+    backEnds: { json_rpc: { url } },
+    defaultRpcType: "json_rpc",
+    timeoutMs: 30_000,
+    maxAnswerBytes: 1_048_576,
+    maxConcurrent: 100,
+    ...more,
+  },
+});
+
+/** A relay is 10 POKT. Of 100 POKT, a third may be claimed in a session, less what is minted on top: three relays. */
+export const THREE_RELAYS = {
+  applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+  shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
+};
+
+/** A signed response, or a signed part of a stream. */
+export interface SignedAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+  readonly isSigned: boolean;
+}
+
+/** Reads a RelayResponse, and checks the operator's signature. */
+export function signedAnswer(bytes: Uint8Array): SignedAnswer {
+  const response = decodeRelayResponse(bytes) ?? assert.fail("no RelayResponse");
+  const inner = decodeHttpResponsePayload(response.payload) ?? assert.fail("no response in it");
+  return {
+    status: inner.statusCode,
+    contentType: inner.headers.find(([name]) => name === "Content-Type")?.[1][0] ?? "",
+    body: Buffer.from(inner.body).toString("utf8"),
+    isSigned: cosmosVerify(relayResponseDigest(response), response.signature, chainParty("supplier").publicKey),
+  };
+}
 
 /** What a supplier answered. */
 export interface Answer {
@@ -120,9 +176,16 @@ export interface ServingRig extends AsyncDisposable {
     payload: Uint8Array,
     more?: { readonly header?: SessionHeader; readonly signer?: string; readonly supplier?: string },
   ): Uint8Array;
+  /** Sends a request whose response is read by the test. */
+  open(
+    bytes: Uint8Array,
+    headers?: Readonly<Record<string, string>>,
+    signal?: AbortSignal | undefined,
+  ): Promise<Response>;
+  /** Sends a request and reads the response. */
   send(bytes: Uint8Array, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   /** Sends a JSON-RPC call and reads the signed answer. */
-  call(body: string): Promise<{ readonly status: number; readonly body: string; readonly isSigned: boolean }>;
+  call(body: string): Promise<SignedAnswer>;
 }
 
 const OPERATOR = chainParty("supplier").address;
@@ -134,7 +197,7 @@ export async function servingRig(
     readonly chain?: TestChainOptions;
     readonly options?: Partial<ServeRelaysOptions>;
     readonly wsUrl?: string;
-    /** That {@link ServingRig.send} takes; plain by default. */
+    /** That {@link ServingRig.open} takes; plain by default. */
     readonly way?: Way;
     /** Of the relay server. */
     readonly clock?: Clock;
@@ -167,15 +230,7 @@ export async function servingRig(
       {
         host: "127.0.0.1",
         operators: [{ address: OPERATOR, port: 0 }],
-        services: {
-          eth: {
-            backEnds,
-            defaultRpcType: "json_rpc",
-            timeoutMs: 30_000,
-            maxAnswerBytes: 1_048_576,
-            maxConcurrent: 100,
-          },
-        },
+        services: ethService(backEndUrl, { backEnds }),
         maxRequestBytes: 1_048_576,
         maxConcurrent: 100,
         maxConnections: 1_000,
@@ -207,12 +262,15 @@ export async function servingRig(
     const { supplier: supplierOperatorAddress = OPERATOR, signer = "gateway" } = options;
     return signRelayRequest(options.header ?? header, payload, { supplierOperatorAddress, signer });
   };
-  const send: ServingRig["send"] = async (bytes, headers = {}) => {
-    const answer = await fetch(url, {
+  const open: ServingRig["open"] = (bytes, headers = {}, signal) =>
+    fetch(url, {
       method: "POST",
       body: Buffer.from(bytes),
       headers: { "rpc-type": "3", ...WAYS[more.way ?? "plain"], ...headers },
+      ...(signal === undefined ? {} : { signal }),
     });
+  const send: ServingRig["send"] = async (bytes, headers) => {
+    const answer = await open(bytes, headers);
     const all = new Uint8Array(await answer.arrayBuffer());
     const contentType = answer.headers.get("content-type") ?? "";
     return { status: answer.status, contentType, bytes: all, text: Buffer.from(all).toString("utf8") };
@@ -233,19 +291,9 @@ export async function servingRig(
       return header;
     },
     sign,
+    open,
     send,
-    async call(body) {
-      const { bytes } = await send(sign(jsonRpcPayload(body)));
-      const response = decodeRelayResponse(bytes);
-      const inner = response === undefined ? undefined : decodeHttpResponsePayload(response.payload);
-      if (response === undefined || inner === undefined) throw new Error("no RelayResponse");
-      const isSigned = cosmosVerify(
-        relayResponseDigest(response),
-        response.signature,
-        chainParty("supplier").publicKey,
-      );
-      return { status: inner.statusCode, body: Buffer.from(inner.body).toString("utf8"), isSigned };
-    },
+    call: async (body) => signedAnswer((await send(sign(jsonRpcPayload(body)))).bytes),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

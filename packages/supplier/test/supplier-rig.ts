@@ -20,6 +20,9 @@ export interface TestSupplier extends AsyncDisposable {
   readonly runner: ClaimRunner;
 }
 
+/** Of a chain on which each claim has to be proven. */
+export const PROVE_ALL = { params: { proof: { proof_request_probability: 1 } } };
+
 /** What tests change of a {@link TestSupplier}. */
 export interface TestSupplierOptions {
   readonly name?: string;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
 import type { Extracted, Extractor } from "../types.ts";
-import { WorkerExtractor, type ExtractorOptions } from "./extractor.ts";
+import { type ExtractorOptions, WorkerExtractor } from "./extractor.ts";
 
 const SCRIPT = new URL("../../test/extract/worker.ts", import.meta.url);
 

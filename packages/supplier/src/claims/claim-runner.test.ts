@@ -6,10 +6,9 @@ import { moduleAddress, sha256 } from "@turnpike/crypto";
 import { authz, bank, base, createMessage, packAny, proof, service } from "@turnpike/proto";
 import { claimedUpokt, type SessionHeader } from "@turnpike/protocol";
 import { chainParty } from "@turnpike/testkit/chain";
-import { SupplierRig } from "../../test/supplier-rig.ts";
+import { PROVE_ALL, SupplierRig } from "../../test/supplier-rig.ts";
 import { supplyReport } from "../money/supply-report.ts";
 
-const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
 const BASE_TARGET = new Uint8Array(32).fill(255);
 const PRICING = { computeUnitsToTokensMultiplier: 42_000_000n, computeUnitCostGranularity: 1_000_000n };
 
@@ -32,7 +31,7 @@ function listening(errors: string[]): Log {
 suite("ClaimRunner", () => {
   test("relays are claimed, proven and paid on a real chain, to the last upokt", async () => {
     await using rig = await SupplierRig.start({
-      ...ALWAYS,
+      ...PROVE_ALL,
       suppliers: { supplier: { services: ["eth"], owner: "owner", shares: { owner: 60n, supplier: 40n } } },
     });
     const before = {
@@ -75,7 +74,7 @@ suite("ClaimRunner", () => {
   test("claims of all sessions that end together are one transaction, and so are their proofs", async () => {
     const names = ["app", "app2", "app3"];
     const applications = Object.fromEntries(names.map((name) => [name, { service: "eth", gateways: ["gateway"] }]));
-    await using rig = await SupplierRig.start({ ...ALWAYS, applications });
+    await using rig = await SupplierRig.start({ ...PROVE_ALL, applications });
     for (const [i, name] of names.entries()) await rig.serve(i + 1, name);
     const txs: bigint[] = [];
     while (rig.chain.heightBlocks < 22n) {
@@ -98,7 +97,7 @@ suite("ClaimRunner", () => {
   });
 
   test("a node that is dead for most of both windows costs nothing", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     await rig.reach(7n);
     // Claims are accepted until block 14: one that is sent after block 13 is the last in time.
@@ -115,7 +114,7 @@ suite("ClaimRunner", () => {
   });
 
   test("a claim that could not be in its window is reported as lost, with the reason, and is in the sums", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     await rig.dead(() => rig.chain.reach(14n));
     await rig.seen(14n);
@@ -143,7 +142,7 @@ suite("ClaimRunner", () => {
   };
 
   test("a node whose block results fail for a while does not end a session as lost, and is asked ever more seldom", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     const node = withoutResults(rig, "height 22 must be less than or equal to the current blockchain height 21");
     await rig.reach(40n);
@@ -164,7 +163,7 @@ suite("ClaimRunner", () => {
     "node is not persisting finalize block responses",
   ]) {
     test(`a node that says "${text}" ends a session as unknown`, async () => {
-      await using rig = await SupplierRig.start(ALWAYS);
+      await using rig = await SupplierRig.start(PROVE_ALL);
       const header = await rig.serve(3);
       withoutResults(rig, text);
       await rig.reach(25n);
@@ -177,7 +176,7 @@ suite("ClaimRunner", () => {
   }
 
   test("a missed proof is reported with the chain's penalty", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     await rig.reach(10n);
     assert.equal(rig.stateOf(header).phase, "claimed");
@@ -189,7 +188,7 @@ suite("ClaimRunner", () => {
   });
 
   test("transactions that a node lost are sent again, and one that it keeps losing is replaced", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     const sent: string[] = [];
     const { client } = rig.running;
@@ -211,7 +210,7 @@ suite("ClaimRunner", () => {
   });
 
   test("a transaction that never appears is not looked up after its timeout", async () => {
-    await using rig = await SupplierRig.start(ALWAYS, { claims: { txTimeoutMs: 100 } });
+    await using rig = await SupplierRig.start(PROVE_ALL, { claims: { txTimeoutMs: 100 } });
     const header = await rig.serve(3);
     const { client } = rig.running;
     const lookedUp: bigint[] = [];
@@ -238,7 +237,7 @@ suite("ClaimRunner", () => {
   });
 
   test("a supplier that was restarted after every block forfeits nothing and claims once", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     const roots = new Set<string>();
     while (rig.chain.heightBlocks < 22n) {
@@ -316,7 +315,7 @@ suite("ClaimRunner", () => {
 
   test("attack: a threshold of proofs that is no amount is no fault: what is not known is asked again, and proven", async () => {
     const errors: string[] = [];
-    await using rig = await SupplierRig.start(ALWAYS, { log: listening(errors) });
+    await using rig = await SupplierRig.start(PROVE_ALL, { log: listening(errors) });
     const header = await rig.serve(3);
     const { queries } = rig.running;
     const proofParams = queries.proofParams.bind(queries);
@@ -338,7 +337,7 @@ suite("ClaimRunner", () => {
   });
 
   test("compute units, difficulty and prices that change in the middle of a session are for later ones", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const first = await rig.serve(2);
     const owner = chainParty("service-owner");
     const message = createMessage(service.MsgAddServiceSchema, {
@@ -367,7 +366,7 @@ suite("ClaimRunner", () => {
     const names = ["app", "app2", "app3"];
     const applications = Object.fromEntries(names.map((name) => [name, { service: "eth", gateways: ["gateway"] }]));
     const errors: string[] = [];
-    await using rig = await SupplierRig.start({ ...ALWAYS, applications }, { log: listening(errors) });
+    await using rig = await SupplierRig.start({ ...PROVE_ALL, applications }, { log: listening(errors) });
     const headers: SessionHeader[] = [];
     for (const name of names) headers.push(await rig.serve(2, name));
     const [unsealed, unnoted, healthy] = headers;
@@ -401,7 +400,7 @@ suite("ClaimRunner", () => {
   test("relays that no supplier of the session served keep no others from being claimed", async () => {
     const errors: string[] = [];
     const log = listening(errors);
-    await using rig = await SupplierRig.start(ALWAYS, { log });
+    await using rig = await SupplierRig.start(PROVE_ALL, { log });
     const header = await rig.serve(2);
     const { store, operator } = rig.running;
     const wrong = { ...header, sessionId: "00".repeat(32) };
@@ -420,7 +419,7 @@ suite("ClaimRunner", () => {
   test("a claim that is worth less than its fees is made, unless the operator does not want it", async () => {
     const dear = { claims: { feeFor: () => [{ denom: "upokt", amount: 3_000n }] } };
     for (const skipUnprofitableClaims of [false, true]) {
-      await using rig = await SupplierRig.start(ALWAYS, { claims: { ...dear.claims, skipUnprofitableClaims } });
+      await using rig = await SupplierRig.start(PROVE_ALL, { claims: { ...dear.claims, skipUnprofitableClaims } });
       const header = await rig.serve(1);
       await rig.reach(22n);
       const { outcome } = rig.stateOf(header);
@@ -432,7 +431,7 @@ suite("ClaimRunner", () => {
   test("an operator without coins is reported, and claims as soon as it has some", async () => {
     const errors: string[] = [];
     const log = listening(errors);
-    await using rig = await SupplierRig.start({ ...ALWAYS, balances: { supplier: 0n } }, { log });
+    await using rig = await SupplierRig.start({ ...PROVE_ALL, balances: { supplier: 0n } }, { log });
     const header = await rig.serve(3);
     await rig.reach(10n);
     assert.equal(rig.stateOf(header).phase, "sealed");
@@ -450,7 +449,7 @@ suite("ClaimRunner", () => {
   });
 
   test("relays in flight are waited for, and one that comes too late is refused", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(1);
     const { store, operator } = rig.running;
     const [soon, late] = [await store.begin(operator, header), await store.begin(operator, header)];
@@ -470,7 +469,7 @@ suite("ClaimRunner", () => {
   });
 
   test("relays that are damaged after they were sealed are left out of a claim that was not made yet", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     await rig.reach(7n);
     await rig.running.store.session(rig.running.operator, header.sessionId)?.seal();
@@ -487,9 +486,9 @@ suite("ClaimRunner", () => {
 
   test("a claim that its application cannot pay is settled for less, and both sums are reported", async () => {
     await using rig = await SupplierRig.start({
-      ...ALWAYS,
+      ...PROVE_ALL,
       applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000n } },
-      params: { ...ALWAYS.params, application: { min_stake: { denom: "upokt", amount: "1" } } },
+      params: { ...PROVE_ALL.params, application: { min_stake: { denom: "upokt", amount: "1" } } },
     });
     const header = await rig.serve(12);
     await rig.reach(22n);
@@ -501,7 +500,7 @@ suite("ClaimRunner", () => {
   });
 
   test("it ends at once, also while a node that says nothing is asked", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     await rig.serve(1);
     await rig.reach(7n);
     const { client, runner, queries } = rig.running;
@@ -520,7 +519,7 @@ suite("ClaimRunner", () => {
   });
 
   test("a session whose log is gone after it was sealed is not claimed: a claim without a proof costs a penalty", async () => {
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     const header = await rig.serve(3);
     await rig.reach(7n);
     await rig.running.store.session(rig.running.operator, header.sessionId)?.seal();

@@ -4,27 +4,13 @@ import { application, createMessage, packAny } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
 import { chainParty } from "@turnpike/testkit/chain";
 import { type ServedRig, serveRig } from "../../test/served-rig.ts";
-import { startBackEnd } from "../../test/serving-rig.ts";
+import { startBackEnd, startCounting, THREE_RELAYS } from "../../test/serving-rig.ts";
 import { scratchFolder } from "../../test/sessions.ts";
-import { SupplierRig, startSupplier } from "../../test/supplier-rig.ts";
-
-const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
-/** A relay costs 10 POKT: of 100 POKT, a session in three pending ones and its inflation, three relays are paid. */
-const THREE_RELAYS = {
-  applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
-  shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
-};
-
-/** A back-end that counts what it is asked, and answers each call differently. */
-async function counting() {
-  let asked = 0;
-  const backEnd = await startBackEnd((_, response) => void response.end(`{"asked":${++asked}}`));
-  return { ...backEnd, [Symbol.asyncDispose]: backEnd[Symbol.asyncDispose], asked: () => asked };
-}
+import { PROVE_ALL, SupplierRig, startSupplier } from "../../test/supplier-rig.ts";
 
 suite("attacks on a supplier's pay", () => {
   test("calls at once beyond what the application can pay: exactly as many are worked on as are paid", async () => {
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     await using rig = await SupplierRig.start(THREE_RELAYS);
     await using served = await serveRig(rig, backEnd.url);
     const header = await rig.header();
@@ -59,7 +45,7 @@ suite("attacks on a supplier's pay", () => {
   });
 
   test("a restart is no new budget, and what was served before it is not served again", async () => {
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     await using rig = await SupplierRig.start(THREE_RELAYS);
     const header = await rig.header();
     let first: Uint8Array;
@@ -85,7 +71,7 @@ suite("attacks on a supplier's pay", () => {
   });
 
   test("forged requests do not make the supplier ask the chain for each, nor wait for a dead node", async () => {
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     await using rig = await SupplierRig.start();
     await using served = await serveRig(rig, backEnd.url);
     const header = await rig.header();
@@ -115,7 +101,7 @@ suite("attacks on a supplier's pay", () => {
   });
 
   test("with a dead node a known session goes on; one that is not known is refused, and served as soon as the node is back", async () => {
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     await using rig = await SupplierRig.start({
       applications: {
         app: { service: "eth", gateways: ["gateway"] },
@@ -150,7 +136,7 @@ suite("attacks on a supplier's pay", () => {
       else response.end("{}");
       arrived.resolve();
     });
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     await using served = await serveRig(rig, backEnd.url);
     const header = await rig.header();
     const late = served.send(served.sign(header));
@@ -179,7 +165,7 @@ suite("attacks on a supplier's pay", () => {
       arrived.resolve();
       void release.promise.then(() => response.end("{}"));
     });
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using rig = await SupplierRig.start(PROVE_ALL);
     await using served = await serveRig(rig, backEnd.url);
     const header = await rig.header();
     const slow = served.send(served.sign(header));
@@ -194,7 +180,7 @@ suite("attacks on a supplier's pay", () => {
 
   test("three suppliers that serve all they may are paid for all of it, by stake and by a spend limit", async () => {
     const names = ["supplier", "second", "third"];
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     // A relay is 3 POKT. Of 100 POKT a third is for a session, and a third of it for each; a tenth is minted on top.
     await using rig = await SupplierRig.start({
       applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
@@ -254,7 +240,7 @@ suite("attacks on a supplier's pay", () => {
   });
 
   test("a chain node that takes questions and never answers delays no relay of a known session", async () => {
-    await using backEnd = await counting();
+    await using backEnd = await startCounting();
     await using rig = await SupplierRig.start();
     await using served = await serveRig(rig, backEnd.url);
     const header = await rig.header();

@@ -5,16 +5,10 @@ import { type Any, application, authz, createMessage, packAny, service, shared, 
 import type { SessionHeader } from "@turnpike/protocol";
 import { chainParty } from "@turnpike/testkit/chain";
 import { serveRig } from "../../test/served-rig.ts";
-import { startBackEnd } from "../../test/serving-rig.ts";
-import { SupplierRig } from "../../test/supplier-rig.ts";
+import { startCounting } from "../../test/serving-rig.ts";
+import { PROVE_ALL, SupplierRig } from "../../test/supplier-rig.ts";
 
-const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
 const OPERATOR = chainParty("supplier").address;
-
-const startAnswering = () => {
-  let asked = 0;
-  return startBackEnd((_, response) => void response.end(`{"asked":${++asked}}`));
-};
 
 /** Sends a transaction, which is in the next block. */
 async function send(rig: SupplierRig, name: string, message: Any): Promise<void> {
@@ -56,8 +50,8 @@ function paidOf(rig: SupplierRig, header: SessionHeader): readonly [relays: bigi
 
 suite("changes in the middle of a session", () => {
   test("compute units, prices and lengths that change are for later sessions: relays go on and are paid as begun", async () => {
-    await using backEnd = await startAnswering();
-    await using rig = await SupplierRig.start(ALWAYS);
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start(PROVE_ALL);
     await using served = await serveRig(rig, backEnd.url);
     const first = await rig.header();
     const serve = async (header: SessionHeader, count: number): Promise<void> => {
@@ -87,8 +81,8 @@ suite("changes in the middle of a session", () => {
   });
 
   test("a gateway that gets the delegation serves from that block on, one that loses it to the session's end; all is paid", async () => {
-    await using backEnd = await startAnswering();
-    await using rig = await SupplierRig.start({ ...ALWAYS, gateways: ["gateway", "second"] });
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start({ ...PROVE_ALL, gateways: ["gateway", "second"] });
     await using served = await serveRig(rig, backEnd.url);
     const first = await rig.header();
     const statusOf = async (header: SessionHeader, gateways: readonly string[]): Promise<number> =>
@@ -123,8 +117,8 @@ suite("changes in the middle of a session", () => {
 
   test("a supplier that unstakes serves its session to the end and is paid; an application that does, pays", async () => {
     for (const leaving of ["supplier", "app"]) {
-      await using backEnd = await startAnswering();
-      await using rig = await SupplierRig.start(ALWAYS);
+      await using backEnd = await startCounting();
+      await using rig = await SupplierRig.start(PROVE_ALL);
       await using served = await serveRig(rig, backEnd.url);
       const header = await rig.header();
       assert.equal((await served.send(served.sign(header))).status, 200);

@@ -10,17 +10,22 @@ import {
 } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
-import { bodyOf, linesOf, servingRig, startBackEnd, type Way } from "../../test/serving-rig.ts";
+import {
+  bodyOf,
+  ethService,
+  linesOf,
+  rawRelay,
+  servingRig,
+  startBackEnd,
+  startCounting,
+  THREE_RELAYS,
+  type Way,
+} from "../../test/serving-rig.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import { MAX_REQUEST_BYTES } from "./relay-handler.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
-/** A relay is 10 POKT. A third of 100 POKT may be claimed in a session, a tenth of it for what is minted on top. */
-const THREE_RELAYS = {
-  applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
-  shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
-};
 
 const echo = () =>
   startBackEnd((request, response) => {
@@ -39,7 +44,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
       await using backEnd = await echo();
       await using rig = await servingRig(backEnd.url, { way });
       const answer = await rig.call(CALL);
-      assert.deepEqual(answer, { status: 200, body: ANSWER, isSigned: true });
+      assert.deepEqual(answer, { status: 200, contentType: "application/json", body: ANSWER, isSigned: true });
       assert.equal(rig.store.relays.length, 1);
       assert.ok(splitRelay(rig.store.relays[0] ?? new Uint8Array()));
       assert.equal(rig.store.inFlight, 0);
@@ -71,7 +76,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
         ],
         ["a changed payload", changed, 403, /ring signature verification failed/],
         [
-          "a stranger's signature",
+          "a non-member's signature",
           rig.sign(payload, { signer: "stranger" }),
           403,
           /ring signature verification failed/,
@@ -121,11 +126,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
     });
 
     test("a request is good for one answer, however its signature is written; the same call signed anew is another", async () => {
-      let asked = 0;
-      await using backEnd = await startBackEnd((_, response) => {
-        asked++;
-        response.end(ANSWER);
-      });
+      await using backEnd = await startCounting(ANSWER);
       await using rig = await servingRig(backEnd.url, { way });
       const bytes = rig.sign(jsonRpcPayload(CALL));
       const request = decodeRelayRequest(bytes) ?? assert.fail();
@@ -145,9 +146,9 @@ for (const way of ["plain", "full"] as const satisfies Way[])
         assert.equal(status, 403);
         assert.match(text, /served before/);
       }
-      assert.deepEqual([asked, rig.store.relays.length], [1, 1]);
+      assert.deepEqual([backEnd.asked(), rig.store.relays.length], [1, 1]);
       for (let i = 0; i < 3; i++) assert.equal((await rig.call(CALL)).body, ANSWER);
-      assert.deepEqual([asked, rig.store.relays.length], [4, 4]);
+      assert.deepEqual([backEnd.asked(), rig.store.relays.length], [4, 4]);
       assert.equal(new Set(rig.store.relays.map((relay) => Buffer.from(relayHash(relay)).toString("hex"))).size, 4);
     });
 
@@ -168,11 +169,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
     });
 
     test("work beyond the application's stake is refused before it is done", async () => {
-      let asked = 0;
-      await using backEnd = await startBackEnd((_, response) => {
-        asked++;
-        response.end(ANSWER);
-      });
+      await using backEnd = await startCounting(ANSWER);
       await using rig = await servingRig(backEnd.url, { chain: THREE_RELAYS, way });
       const statuses: number[] = [];
       for (let i = 0; i < 4; i++) {
@@ -180,7 +177,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
         statuses.push(status);
       }
       assert.deepEqual(statuses, [200, 200, 200, 429]);
-      assert.deepEqual([asked, rig.store.relays.length, rig.refused], [3, 3, ["over_limit"]]);
+      assert.deepEqual([backEnd.asked(), rig.store.relays.length, rig.refused], [3, 3, ["over_limit"]]);
     });
 
     test("a relay that fails by a fault of the supplier holds nothing: no budget, no place, and it may be sent again", async () => {
@@ -239,11 +236,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
     });
 
     test("a request that could never be claimed is refused before it is worked on, and counted", async () => {
-      let asked = 0;
-      await using backEnd = await startBackEnd((_, response) => {
-        asked++;
-        response.end(ANSWER);
-      });
+      await using backEnd = await startCounting(ANSWER);
       await using rig = await servingRig(backEnd.url, { options: { maxRequestBytes: 10_485_760 }, way });
       const overhead = rig.sign(jsonRpcPayload("")).length + 16;
       const most = rig.sign(jsonRpcPayload("x".repeat(MAX_REQUEST_BYTES - overhead)));
@@ -253,7 +246,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
       assert.ok(mined !== undefined && mined.length <= MAX_RELAY_BYTES);
       const large = await rig.send(rig.sign(jsonRpcPayload("x".repeat(MAX_REQUEST_BYTES))));
       assert.deepEqual([large.status, large.text], [413, '{"error":"request body too large"}']);
-      assert.deepEqual([asked, rig.refused], [1, ["too_large"]]);
+      assert.deepEqual([backEnd.asked(), rig.refused], [1, ["too_large"]]);
     });
 
     test("a supplier that stops answers what it has begun, whole, and takes nothing more", async () => {
@@ -278,7 +271,7 @@ for (const way of ["plain", "full"] as const satisfies Way[])
       assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
     });
 
-    test("strangers that send bodies and never end them fill no memory: bodies are bounded together", async () => {
+    test("clients that send bodies and never end them fill no memory: bodies are bounded together", async () => {
       await using backEnd = await echo();
       // Larger bodies are never plain. What is counted of a plain one may be twice what came of it.
       const [maxBodyBytes, saidBytes, sentBytes] =
@@ -329,22 +322,12 @@ for (const way of ["plain", "full"] as const satisfies Way[])
         if (isStream) response.setHeader("content-type", "text/event-stream").on("close", drop).write(large);
         else response.end(large);
       });
-      const service = {
-        backEnds: { json_rpc: { url: backEnd.url } },
-        defaultRpcType: "json_rpc",
-        timeoutMs: 30_000,
-        maxAnswerBytes: 64_000_000,
-        maxConcurrent: 100,
-      } as const;
-      const options = { services: { eth: service }, requestTimeoutMs: 100, maxConnections: 1 };
+      const services = ethService(backEnd.url, { maxAnswerBytes: 64_000_000 });
+      const options = { services, requestTimeoutMs: 100, maxConnections: 1 };
       await using rig = await servingRig(backEnd.url, { options, way });
       const ask = (): Socket => {
-        const bytes = rig.sign(jsonRpcPayload(CALL));
         const socket = connect(Number(new URL(rig.url).port), "127.0.0.1").on("error", () => {});
-        socket.write(
-          `POST / HTTP/1.1\r\nHost: x\r\nRpc-Type: 3\r\n${linesOf(way)}Content-Length: ${bytes.length}\r\n\r\n`,
-        );
-        socket.write(bytes);
+        socket.write(rawRelay(rig.sign(jsonRpcPayload(CALL)), way), "latin1");
         return socket;
       };
       const isRoom = async (): Promise<boolean> => {
@@ -365,16 +348,9 @@ for (const way of ["plain", "full"] as const satisfies Way[])
 
     test("an application that sends faster than its rate is refused with the text that gateways know", async () => {
       await using backEnd = await echo();
-      const rate = {
-        backEnds: { json_rpc: { url: backEnd.url } },
-        defaultRpcType: "json_rpc",
-        timeoutMs: 30_000,
-        maxAnswerBytes: 1_048_576,
-        maxConcurrent: 100,
-        relaysPerSecond: 2,
-      } as const;
+      const services = ethService(backEnd.url, { relaysPerSecond: 2 });
       const clock = virtualClock();
-      await using rig = await servingRig(backEnd.url, { options: { services: { eth: rate } }, clock, way });
+      await using rig = await servingRig(backEnd.url, { options: { services }, clock, way });
       const statuses = async (count: number): Promise<number[]> => {
         const found: number[] = [];
         for (let i = 0; i < count; i++) found.push((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status);

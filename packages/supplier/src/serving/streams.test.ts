@@ -2,54 +2,31 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
-import { cosmosVerify } from "@turnpike/crypto";
-import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
-import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
-import { type ServingRig, servingRig, startBackEnd, WAYS, type Way } from "../../test/serving-rig.ts";
+import { splitRelay } from "@turnpike/protocol";
+import { jsonRpcPayload } from "@turnpike/testkit/chain";
+import {
+  type ServingRig,
+  type SignedAnswer,
+  servingRig,
+  signedAnswer,
+  startBackEnd,
+  type Way,
+} from "../../test/serving-rig.ts";
 
 const DELIMITER = Buffer.from("||POKT_STREAM||");
 
-/** A signed part of a stream. */
-interface Part {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: string;
-  readonly isSigned: boolean;
-}
-
-function partOf(bytes: Uint8Array): Part {
-  const response = decodeRelayResponse(bytes) ?? assert.fail("no RelayResponse");
-  const inner = decodeHttpResponsePayload(response.payload) ?? assert.fail("no response in it");
-  return {
-    status: inner.statusCode,
-    contentType: inner.headers.find(([name]) => name === "Content-Type")?.[1][0] ?? "",
-    body: Buffer.from(inner.body).toString("utf8"),
-    isSigned: cosmosVerify(relayResponseDigest(response), response.signature, chainParty("supplier").publicKey),
-  };
-}
-
 /** Reads a stream of signed responses part by part, as gateways do. */
-async function* partsOf(answer: Response): AsyncGenerator<Part, void, undefined> {
+async function* partsOf(answer: Response): AsyncGenerator<SignedAnswer, void, undefined> {
   let rest = Buffer.alloc(0);
   for await (const chunk of answer.body ?? assert.fail("no body")) {
     rest = Buffer.concat([rest, chunk]);
     for (let end = rest.indexOf(DELIMITER); end !== -1; end = rest.indexOf(DELIMITER)) {
-      yield partOf(Uint8Array.from(rest.subarray(0, end)));
+      yield signedAnswer(Uint8Array.from(rest.subarray(0, end)));
       rest = rest.subarray(end + DELIMITER.length);
     }
   }
   assert.equal(rest.length, 0, "bytes follow the last delimiter");
 }
-
-const openBy =
-  (way: Way) =>
-  (rig: ServingRig, bytes: Uint8Array, signal?: AbortSignal): Promise<Response> =>
-    fetch(rig.url, {
-      method: "POST",
-      body: Buffer.from(bytes),
-      headers: { "rpc-type": "3", accept: "text/event-stream", ...WAYS[way] },
-      ...(signal === undefined ? {} : { signal }),
-    });
 
 /** A back-end that begins a stream, and lets the test go on with it. */
 async function startStreaming(contentType = "text/event-stream") {
@@ -65,18 +42,31 @@ async function startStreaming(contentType = "text/event-stream") {
   return { ...backEnd, [Symbol.asyncDispose]: backEnd[Symbol.asyncDispose], opened: () => next.promise };
 }
 
+const open = (rig: ServingRig, bytes: Uint8Array, signal?: AbortSignal): Promise<Response> =>
+  rig.open(bytes, { accept: "text/event-stream" }, signal);
+
+/** Opens a stream whose back-end has sent its first part. */
+async function begin(
+  backEnd: { readonly opened: () => Promise<ServerResponse> },
+  rig: ServingRig,
+  request = rig.sign(jsonRpcPayload("{}")),
+  signal?: AbortSignal,
+): Promise<{ readonly source: ServerResponse; readonly answering: Promise<Response> }> {
+  const opening = backEnd.opened();
+  const answering = open(rig, request, signal);
+  const source = await opening;
+  source.write("data: 0\n\n");
+  return { source, answering };
+}
+
 for (const way of ["plain", "full"] as const satisfies Way[])
   suite(`streamed relays, the ${way} way in`, () => {
-    const open = openBy(way);
     for (const contentType of ["text/event-stream", "application/x-ndjson; charset=utf-8"]) {
       test(`each part of ${contentType} is signed and arrives when it was sent; one relay is counted`, async () => {
         await using backEnd = await startStreaming(contentType);
-        await using rig = await servingRig(backEnd.url);
-        const opening = backEnd.opened();
+        await using rig = await servingRig(backEnd.url, { way });
         const request = rig.sign(jsonRpcPayload("{}"));
-        const answering = open(rig, request);
-        const source = await opening;
-        source.write("data: 0\n\n");
+        const { source, answering } = await begin(backEnd, rig, request);
         const answer = await answering;
         assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, "text/event-stream"]);
         const parts = partsOf(answer);
@@ -104,9 +94,9 @@ for (const way of ["plain", "full"] as const satisfies Way[])
         if (contentType !== "text/event-stream") for (const chunk of ["[1,", "2,", "3]"]) response.write(chunk);
         response.end();
       });
-      await using rig = await servingRig(backEnd.url);
+      await using rig = await servingRig(backEnd.url, { way });
       const empty = await open(rig, rig.sign(jsonRpcPayload("{}")));
-      assert.deepEqual(partOf(new Uint8Array(await empty.arrayBuffer())), {
+      assert.deepEqual(signedAnswer(new Uint8Array(await empty.arrayBuffer())), {
         status: 200,
         contentType,
         body: "",
@@ -114,13 +104,13 @@ for (const way of ["plain", "full"] as const satisfies Way[])
       });
       contentType = "application/json";
       const whole = await open(rig, rig.sign(jsonRpcPayload("{}")));
-      assert.equal(partOf(new Uint8Array(await whole.arrayBuffer())).body, "[1,2,3]");
+      assert.equal(signedAnswer(new Uint8Array(await whole.arrayBuffer())).body, "[1,2,3]");
       assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [2, 0]);
     });
 
-    test("a stream whose first part cannot be recorded is refused, and its back-end is let go", async () => {
+    test("a stream whose first part cannot be recorded is refused, and its back-end is released", async () => {
       await using backEnd = await startStreaming();
-      await using rig = await servingRig(backEnd.url);
+      await using rig = await servingRig(backEnd.url, { way });
       const cases = [
         ["full", 503, "log_failed"],
         ["sealed", 403, "session_sealed"],
@@ -128,11 +118,8 @@ for (const way of ["plain", "full"] as const satisfies Way[])
       ] as const;
       for (const [result, status, reason] of cases) {
         rig.store.answer = result;
-        const opening = backEnd.opened();
-        const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
-        const source = await opening;
+        const { source, answering } = await begin(backEnd, rig);
         const dropped = once(source, "close");
-        source.write("data: 0\n\n");
         assert.equal((await answering).status, status);
         assert.equal(rig.refused.at(-1), reason);
         await dropped;
@@ -142,16 +129,12 @@ for (const way of ["plain", "full"] as const satisfies Way[])
 
     test("a stream whose first part meets a fault of the store ends with it, and so does the back-end's", async () => {
       await using backEnd = await startStreaming();
-      await using rig = await servingRig(backEnd.url);
+      await using rig = await servingRig(backEnd.url, { way });
       rig.store.fault = "append";
-      const opening = backEnd.opened();
       const request = rig.sign(jsonRpcPayload("{}"));
-      const answering = open(rig, request);
-      const failing = assert.rejects(answering);
-      const source = await opening;
+      const { source, answering } = await begin(backEnd, rig, request);
       const dropped = once(source, "close");
-      source.write("data: 0\n\n");
-      await failing;
+      await assert.rejects(answering);
       await dropped;
       assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
       rig.store.fault = undefined;
@@ -163,11 +146,8 @@ for (const way of ["plain", "full"] as const satisfies Way[])
 
     test("a back-end that breaks off breaks the answer off: it does not look complete", async () => {
       await using backEnd = await startStreaming();
-      await using rig = await servingRig(backEnd.url);
-      const opening = backEnd.opened();
-      const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
-      const source = await opening;
-      source.write("data: 0\n\n");
+      await using rig = await servingRig(backEnd.url, { way });
+      const { source, answering } = await begin(backEnd, rig);
       const parts = partsOf(await answering);
       assert.equal((await parts.next()).value?.body, "data: 0\n\n");
       source.destroy();
@@ -183,12 +163,9 @@ for (const way of ["plain", "full"] as const satisfies Way[])
 
     test("a client that goes away ends the back-end's stream", async () => {
       await using backEnd = await startStreaming();
-      await using rig = await servingRig(backEnd.url);
-      const opening = backEnd.opened();
+      await using rig = await servingRig(backEnd.url, { way });
       const leaving = new AbortController();
-      const answering = open(rig, rig.sign(jsonRpcPayload("{}")), leaving.signal);
-      const source = await opening;
-      source.write("data: 0\n\n");
+      const { source, answering } = await begin(backEnd, rig, undefined, leaving.signal);
       const parts = partsOf(await answering);
       await parts.next();
       const dropped = once(source, "close");
@@ -199,11 +176,8 @@ for (const way of ["plain", "full"] as const satisfies Way[])
 
     test("a stream that is larger than an answer may be breaks off", async () => {
       await using backEnd = await startStreaming();
-      await using rig = await servingRig(backEnd.url);
-      const opening = backEnd.opened();
-      const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
-      const source = await opening;
-      source.write("data: 0\n\n");
+      await using rig = await servingRig(backEnd.url, { way });
+      const { source, answering } = await begin(backEnd, rig);
       const parts = partsOf(await answering);
       await parts.next();
       const dropped = once(source, "close");

@@ -3,16 +3,10 @@ import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
 import { eventually, openRaw, type RawResponse } from "@turnpike/testkit";
 import { jsonRpcPayload } from "@turnpike/testkit/chain";
-import { linesOf, type ServingRig, servingRig, startBackEnd, type Way } from "../../test/serving-rig.ts";
+import { ethService, rawRelay, type ServingRig, servingRig, startBackEnd, type Way } from "../../test/serving-rig.ts";
 
 const BOTH: readonly Way[] = ["plain", "full"];
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
-
-/** A relay as a raw client writes it, one character a byte. */
-function post(bytes: Uint8Array, way: Way, more = ""): string {
-  const head = `POST / HTTP/1.1\r\nHost: x\r\nRpc-Type: 3\r\n${linesOf(way)}${more}Content-Length: ${bytes.length}\r\n\r\n`;
-  return head + Buffer.from(bytes).toString("latin1");
-}
 
 const signed = (rig: ServingRig): Uint8Array => rig.sign(jsonRpcPayload("{}"));
 const portOf = (rig: ServingRig): number => Number(new URL(rig.url).port);
@@ -37,17 +31,7 @@ async function startHolding() {
 }
 
 /** With a back-end that is waited for longer than a test waits: only a client that leaves ends what is asked of it. */
-const patient = (url: string) => ({
-  services: {
-    eth: {
-      backEnds: { json_rpc: { url } },
-      defaultRpcType: "json_rpc" as const,
-      timeoutMs: 600_000,
-      maxAnswerBytes: 1_048_576,
-      maxConcurrent: 100,
-    },
-  },
-});
+const patient = (url: string) => ({ services: ethService(url, { timeoutMs: 600_000 }) });
 
 suite("both ways into a relay server", () => {
   test("give the same answers", async () => {
@@ -68,7 +52,7 @@ suite("both ways into a relay server", () => {
       const answers: unknown[] = [];
       for (const way of BOTH) {
         await using raw = await openRaw(portOf(rig));
-        raw.write(post(body(), way, fields));
+        raw.write(rawRelay(body(), way, fields));
         const [answer = assert.fail(`${name}: no answer`)] = await raw.next();
         answers.push(comparable(answer));
       }
@@ -81,7 +65,7 @@ suite("both ways into a relay server", () => {
     await using rig = await servingRig(backEnd.url);
     await using raw = await openRaw(portOf(rig));
     const ways = ["plain", "plain", "full", "plain", "full", "full"] as const;
-    raw.write(ways.map((way, at) => post(signed(rig), way, `Accept: t/${at}\r\n`)).join(""));
+    raw.write(ways.map((way, at) => rawRelay(signed(rig), way, `Accept: t/${at}\r\n`)).join(""));
     const answers = await raw.next(ways.length);
     assert.deepEqual(
       answers.map(({ status, headers }) => [status, headers.get("content-type")]),
@@ -95,9 +79,9 @@ suite("both ways into a relay server", () => {
     await using rig = await servingRig(backEnd.url, { options: { maxRequestBytes: 1_000_000 } });
     await using raw = await openRaw(portOf(rig));
     const large = rig.sign(jsonRpcPayload(`{"x":"${"a".repeat(300_000)}"}`));
-    raw.write(post(signed(rig), "plain"));
+    raw.write(rawRelay(signed(rig), "plain"));
     await eventually("the first is asked", () => backEnd.asked.length === 1);
-    raw.write(post(large, "plain"));
+    raw.write(rawRelay(large, "plain"));
     await eventually("the second has come", () => raw.socket.writableLength === 0);
     backEnd.asked[0]?.end(ANSWER);
     await eventually("the second is asked", () => backEnd.asked.length === 2);
@@ -121,7 +105,7 @@ suite("both ways into a relay server", () => {
   test("see no relay in what could be another request's body", async () => {
     await using backEnd = await startBackEnd((_, response) => void response.end(ANSWER));
     await using rig = await servingRig(backEnd.url);
-    const hidden = (): string => post(signed(rig), "plain");
+    const hidden = (): string => rawRelay(signed(rig), "plain");
     const both = "Transfer-Encoding: chunked\r\n";
     const odd: Readonly<Record<string, () => string>> = {
       "a length beside chunks": () =>
@@ -137,7 +121,7 @@ suite("both ways into a relay server", () => {
         const before = rig.store.relays.length;
         await using raw = await openRaw(portOf(rig));
         // What is odd comes behind a relay, so that it meets either server within a connection.
-        raw.write(post(signed(rig), way));
+        raw.write(rawRelay(signed(rig), way));
         assert.equal((await raw.next())[0]?.status, 200);
         raw.write(text());
         const [, refused, ...more] = await raw.all();
@@ -154,7 +138,7 @@ suite("both ways into a relay server", () => {
         await using rig = await servingRig(backEnd.url, { way, options: patient(backEnd.url) });
         const bytes = signed(rig);
         await using raw = await openRaw(portOf(rig));
-        raw.write(post(bytes, way));
+        raw.write(rawRelay(bytes, way));
         await eventually("the back-end is asked", () => backEnd.asked.length === 1);
         if (leave === "closes") raw.socket.destroy();
         else raw.socket.resetAndDestroy();
@@ -184,7 +168,7 @@ suite("both ways into a relay server", () => {
         });
         const bytes = signed(rig);
         await using raw = await openRaw(portOf(rig));
-        raw.write(post(bytes, way));
+        raw.write(rawRelay(bytes, way));
         (await eventually("the back-end is asked", () => backEnd.asked.shift())).end(ANSWER);
         await eventually("it is about to be recorded", () => isAppending);
         assert.equal(raw.socket.bytesRead, 0);
@@ -208,12 +192,12 @@ suite("both ways into a relay server", () => {
         await using backEnd = await startHolding();
         const rig = await servingRig(backEnd.url, { way });
         await using _ = rig;
-        const text = post(signed(rig), way);
+        const text = rawRelay(signed(rig), way);
         await using slow = await openRaw(portOf(rig));
         slow.write(text.slice(0, cut));
         // Over a later connection: when its relay is at the back-end, the other's beginning was read.
         await using busy = await openRaw(portOf(rig));
-        busy.write(post(signed(rig), way));
+        busy.write(rawRelay(signed(rig), way));
         const first = await eventually("the back-end is asked", () => backEnd.asked[0]);
         const stopping = rig[Symbol.asyncDispose]();
         slow.write(text.slice(cut));
