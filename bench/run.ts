@@ -40,7 +40,7 @@ ${Object.entries(BENCHMARKS)
   .map(([name, { what, parts }]) => `  ${name.padEnd(14)}${what}\n${" ".repeat(16)}parts: ${parts.join(", ")}`)
   .join("\n")}
 
-  --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is
+  --quick     fewer and shorter rounds: shows that it runs, not how fast it is
   --seconds   relay, db, search: length of each measurement, for steadier figures
   --json      the report as JSON on the standard output
   --save      keeps the report as JSON by its commit: <folder>/<commit>.<name>.json
