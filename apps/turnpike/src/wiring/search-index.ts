@@ -4,13 +4,13 @@ import { dirname } from "node:path";
 import { type Log, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
-  WorkerExtractor,
   type IndexedSource,
   type IndexProgress,
   type IndexStats,
   indexSource,
   openIndexWriter,
   type SourceKind,
+  WorkerExtractor,
 } from "@turnpike/search";
 import { besideIndex, searchPublicUrl } from "./search.ts";
 
