@@ -104,6 +104,28 @@ suite("metrics", () => {
     assert.deepEqual(others, []);
   });
 
+  test("a metric's constant has the metric's name: relayAttemptsTotal for turnpike_relay_attempts_total", () => {
+    const camelCase = (name: string): string =>
+      name.replace(/^turnpike_/, "").replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+    const constants = productSources().flatMap((path) =>
+      [...readText(path).matchAll(/const (\w+): MetricSpec = \{[^}]*?name: "(\w+)"/g)].map(
+        ([, constant, name = ""]) => ({
+          path,
+          constant,
+          name,
+        }),
+      ),
+    );
+    assert.ok(constants.length >= 100, `${constants.length}`);
+    // A public name with a word that the code does not use any more.
+    const kept = "turnpike_ledger_books_timestamp_seconds";
+    const others = constants.filter(({ constant, name }) => name !== kept && constant !== camelCase(name));
+    assert.deepEqual(
+      others.map(({ path, constant, name }) => `${path}: ${constant} is ${camelCase(name)}`),
+      [],
+    );
+  });
+
   test("names are unique, ours, and end in their unit", () => {
     assert.equal(byName.size, declared.length, "a name is declared twice");
     for (const { name, kind, help, labels = [] } of declared) {

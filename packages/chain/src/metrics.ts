@@ -9,7 +9,7 @@ export const chainHeight: MetricSpec = {
 };
 
 /** Time that the newest block's header says. */
-export const chainBlockTimestamp: MetricSpec = {
+export const chainBlockTimestampSeconds: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_block_timestamp_seconds",
   help: "Time of the newest committed block's header, in seconds since 1970.",
@@ -17,7 +17,7 @@ export const chainBlockTimestamp: MetricSpec = {
 };
 
 /** Time from one block's header to the next one's: the chain's pace, also while a node catches up. */
-export const chainBlockInterval: MetricSpec = {
+export const chainBlockIntervalSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_chain_block_interval_seconds",
   help: "Time between the headers of two blocks that follow each other.",
@@ -25,7 +25,7 @@ export const chainBlockInterval: MetricSpec = {
 };
 
 /** What a block costs this node: `run` (its transactions, begin and end), `hash` (the app hash), `write` (to the disk). */
-export const chainBlockStage: MetricSpec = {
+export const chainBlockStageSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_chain_block_stage_seconds",
   help: "Time that this node takes for a stage of a block.",
@@ -168,9 +168,9 @@ export const chainSnapshotsTotal: MetricSpec = {
 /** Every metric of this package. */
 export const CHAIN_METRICS: readonly MetricSpec[] = [
   chainHeight,
-  chainBlockTimestamp,
-  chainBlockInterval,
-  chainBlockStage,
+  chainBlockTimestampSeconds,
+  chainBlockIntervalSeconds,
+  chainBlockStageSeconds,
   chainTxsTotal,
   chainChecksTotal,
   chainMempoolTxs,

@@ -1,7 +1,13 @@
 import type { Metrics, ServiceId } from "@turnpike/base";
 import type { Generation } from "./generation.ts";
 import type { RunningCounts } from "./http/request-runner.ts";
-import { gatewayReady, inFlight, oldGenerations, requestsTotal, serviceReady } from "./metrics/gateway-metrics.ts";
+import {
+  gatewayConfigOld,
+  gatewayInFlight,
+  gatewayReady,
+  gatewayRequestsTotal,
+  gatewayServiceReady,
+} from "./metrics/gateway-metrics.ts";
 
 /** Samples that are set only when metrics are read: readiness, requests in flight, and unpaid answers, which routes count. */
 export class DeferredSamples {
@@ -18,7 +24,7 @@ export class DeferredSamples {
     for (const route of handlers.paid.routes.values()) {
       if (route.unpaid === 0) continue;
       const labels = { door: "paid", service: route.service.id, status: "402", result: "PAYMENT_REQUIRED" };
-      this.#metrics.count(requestsTotal, labels, route.unpaid);
+      this.#metrics.count(gatewayRequestsTotal, labels, route.unpaid);
       route.unpaid = 0;
     }
   }
@@ -26,8 +32,8 @@ export class DeferredSamples {
   /** Sets them all. `oldCount`: replaced configurations that requests still use. */
   async flush(live: Generation | undefined, running: RunningCounts, oldCount: number): Promise<void> {
     const metrics = this.#metrics;
-    for (const [group, count] of Object.entries(running)) metrics.set(inFlight, count, { door: group });
-    metrics.set(oldGenerations, oldCount);
+    for (const [group, count] of Object.entries(running)) metrics.set(gatewayInFlight, count, { door: group });
+    metrics.set(gatewayConfigOld, oldCount);
     if (live === undefined) {
       metrics.set(gatewayReady, 0);
       return;
@@ -36,7 +42,7 @@ export class DeferredSamples {
     const { services } = live.parts.catalogue;
     for (const id of services.keys()) this.#services.add(id);
     for (const id of this.#services) {
-      metrics.set(serviceReady, services.has(id) && live.readiness.answers(id) ? 1 : 0, { service: id });
+      metrics.set(gatewayServiceReady, services.has(id) && live.readiness.answers(id) ? 1 : 0, { service: id });
     }
     metrics.set(gatewayReady, (await live.readiness.gateway()).length === 0 ? 1 : 0);
   }

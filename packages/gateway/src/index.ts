@@ -25,17 +25,17 @@ export { MetricsAcross, readMetricsDump } from "./metrics/across.ts";
 export type { CellsDump, MetricsDump } from "./metrics/cells.ts";
 export {
   GATEWAY_METRICS,
-  inFlight,
-  keyedTotal,
-  limitedTotal,
-  limitStoreFailures,
-  limitStoreUp,
-  requestSeconds,
-  requestsTotal,
-  serviceReady,
-  soldBytes,
-  stageSeconds,
-  stageTotal,
+  gatewayInFlight,
+  gatewayKeyedTotal,
+  gatewayLimitedTotal,
+  gatewayLimitStoreFailuresTotal,
+  gatewayLimitStoreUp,
+  gatewayRequestSeconds,
+  gatewayRequestsTotal,
+  gatewayServiceReady,
+  gatewaySoldBytes,
+  gatewayStageSeconds,
+  gatewayStageTotal,
 } from "./metrics/gateway-metrics.ts";
 export {
   type MetricsRegistry,

@@ -6,7 +6,7 @@ import { LEDGER_METRICS } from "./ledger/metrics.ts";
 import { VERIFY_METRICS } from "./verify/metrics.ts";
 
 /** Presented payments by what they led to: `paid`, `outcome`, or the code of the refusal. */
-export const admissionsTotal: MetricSpec = {
+export const paymentAdmissionsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_payment_admissions_total",
   help: "Presented payments by what they led to.",
@@ -14,7 +14,7 @@ export const admissionsTotal: MetricSpec = {
 };
 
 /** Claims by how they ended. */
-export const outcomesTotal: MetricSpec = {
+export const paymentOutcomesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_payment_outcomes_total",
   help: "Claims by how they ended.",
@@ -23,8 +23,8 @@ export const outcomesTotal: MetricSpec = {
 
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const PAYMENT_METRICS: readonly MetricSpec[] = [
-  admissionsTotal,
-  outcomesTotal,
+  paymentAdmissionsTotal,
+  paymentOutcomesTotal,
   ...VERIFY_METRICS,
   ...LEDGER_METRICS,
   ...ENGINE_METRICS,

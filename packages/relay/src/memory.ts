@@ -5,7 +5,7 @@ import { AnswerCache } from "./cache/answer-cache.ts";
 import type { ServiceCache } from "./cache/service-cache.ts";
 import { Archive } from "./chain-view/archive.ts";
 import { ChainView } from "./chain-view/chain-view.ts";
-import { BREAKER_OPEN, HEALTHY } from "./metrics.ts";
+import { relayBreakerOpen, relaySupplierHealthy } from "./metrics.ts";
 import type { GossipSource, SharedHeight, SharedQuality } from "./quality/gossip.ts";
 import { DEFAULT_LATENCY, LatencyTracker } from "./quality/latency.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
@@ -95,11 +95,11 @@ export class RelayMemory implements GossipSource {
     if (known !== undefined) return known;
     const { metrics, log } = this.#modules;
     const labels = { service: service.id, operator, rpc_type: rpcType };
-    metrics.set(BREAKER_OPEN, 0, labels);
+    metrics.set(relayBreakerOpen, 0, labels);
     const made = new SupplierQuality(DEFAULT_QUALITY, {
       onBreaker: (state, openForMs) => {
         this.listener?.publishSoon();
-        metrics.set(BREAKER_OPEN, state === "open" ? 1 : 0, labels);
+        metrics.set(relayBreakerOpen, state === "open" ? 1 : 0, labels);
         const fields = { service: service.id, operator, rpcType, breaker: state, openForMs: Math.round(openForMs) };
         if (state === "open") log.warn(fields, "a supplier's breaker has opened");
         else log.info(fields, "a supplier's breaker has changed");
@@ -148,7 +148,7 @@ export class RelayMemory implements GossipSource {
         if (operators?.has(operator) === true) continue;
         memory.qualities.delete(key);
         const labels = { service: id, operator, rpc_type: rpcType };
-        for (const gauge of [BREAKER_OPEN, HEALTHY]) this.#modules.metrics.remove?.(gauge, labels);
+        for (const gauge of [relayBreakerOpen, relaySupplierHealthy]) this.#modules.metrics.remove?.(gauge, labels);
       }
       for (const operator of memory.drained) if (operators?.has(operator) !== true) memory.drained.delete(operator);
       if (operators !== undefined) continue;

@@ -4,7 +4,7 @@ import { SESSION_METRICS } from "./session/metrics.ts";
 import { SUBSCRIPTION_METRICS } from "./subscriptions/metrics.ts";
 
 /** Attempts at suppliers. `outcome`: good, error (an error that is an answer) or bad; `blame` is `none` unless bad. */
-export const ATTEMPTS: MetricSpec = {
+export const relayAttemptsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_attempts_total",
   help: "Attempts at suppliers by service, outcome, blame and reason",
@@ -12,7 +12,7 @@ export const ATTEMPTS: MetricSpec = {
 };
 
 /** Time from the start of one attempt to its classified answer. */
-export const ATTEMPT_DURATION: MetricSpec = {
+export const relayAttemptDurationSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_relay_attempt_duration_seconds",
   help: "Duration of an attempt at a supplier",
@@ -21,7 +21,7 @@ export const ATTEMPT_DURATION: MetricSpec = {
 };
 
 /** Relays by how they ended: `ok`, or the error code. */
-export const RELAYS: MetricSpec = {
+export const relaysTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relays_total",
   help: "Relays by service and result",
@@ -29,21 +29,21 @@ export const RELAYS: MetricSpec = {
 };
 
 /** Relays that wait for an answer. */
-export const IN_FLIGHT: MetricSpec = {
+export const relayInFlight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_in_flight",
   help: "Relays in flight",
 };
 
 /** Bytes of answers that are being received. */
-export const IN_FLIGHT_BYTES: MetricSpec = {
+export const relayInFlightBytes: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_in_flight_bytes",
   help: "Bytes of answers held while they are received",
 };
 
 /** 1 while an operator is passed over because it failed too often. */
-export const BREAKER_OPEN: MetricSpec = {
+export const relayBreakerOpen: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_breaker_open",
   help: "1 while a supplier's breaker is open",
@@ -52,7 +52,7 @@ export const BREAKER_OPEN: MetricSpec = {
 };
 
 /** Probes by how they ended: good, bad, wrong_chain or unreachable. */
-export const PROBES: MetricSpec = {
+export const relayProbesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_probes_total",
   help: "Health probes by service and result",
@@ -60,7 +60,7 @@ export const PROBES: MetricSpec = {
 };
 
 /** 1 while a supplier counts as healthy. */
-export const HEALTHY: MetricSpec = {
+export const relaySupplierHealthy: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_supplier_healthy",
   help: "1 while a supplier counts as healthy",
@@ -69,7 +69,7 @@ export const HEALTHY: MetricSpec = {
 };
 
 /** Calls that were asked of a second supplier because the first was slow. `won`: the second was quicker. */
-export const HEDGES: MetricSpec = {
+export const relayHedgesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_hedges_total",
   help: "Hedged calls by service and result",
@@ -77,7 +77,7 @@ export const HEDGES: MetricSpec = {
 };
 
 /** Calls whose answers were compared: agreed, disagreed, unconfirmed (too few answers to contradict) or too_few operators. */
-export const CROSS_CHECKS: MetricSpec = {
+export const relayCrossChecksTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_cross_checks_total",
   help: "Cross-checked calls by service and result",
@@ -85,7 +85,7 @@ export const CROSS_CHECKS: MetricSpec = {
 };
 
 /** Questions for logs that were asked in parts: joined or failed. */
-export const SPLIT_LOGS: MetricSpec = {
+export const relaySplitLogsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_split_logs_total",
   help: "eth_getLogs calls that were split, by service and result",
@@ -94,17 +94,17 @@ export const SPLIT_LOGS: MetricSpec = {
 
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const RELAY_METRICS: readonly MetricSpec[] = [
-  ATTEMPTS,
-  ATTEMPT_DURATION,
-  RELAYS,
-  IN_FLIGHT,
-  IN_FLIGHT_BYTES,
-  BREAKER_OPEN,
-  PROBES,
-  HEALTHY,
-  HEDGES,
-  CROSS_CHECKS,
-  SPLIT_LOGS,
+  relayAttemptsTotal,
+  relayAttemptDurationSeconds,
+  relaysTotal,
+  relayInFlight,
+  relayInFlightBytes,
+  relayBreakerOpen,
+  relayProbesTotal,
+  relaySupplierHealthy,
+  relayHedgesTotal,
+  relayCrossChecksTotal,
+  relaySplitLogsTotal,
   ...CACHE_METRICS,
   ...SESSION_METRICS,
   ...SUBSCRIPTION_METRICS,

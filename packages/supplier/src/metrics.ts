@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Relays of a supplier, by what became of them. */
-export const SUPPLIER_RELAYS: MetricSpec = {
+export const supplierEvidenceRelaysTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_evidence_relays_total",
   help: "Served relays by what became of them: mined, below-difficulty, or refused because the session was sealed, the disk full or the relay too large.",
@@ -9,7 +9,7 @@ export const SUPPLIER_RELAYS: MetricSpec = {
 };
 
 /** Sessions that ended. */
-export const SUPPLIER_SESSIONS: MetricSpec = {
+export const supplierSessionsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_sessions_total",
   help: "Sessions that ended: settled, or lost for the reason in the label.",
@@ -17,7 +17,7 @@ export const SUPPLIER_SESSIONS: MetricSpec = {
 };
 
 /** Sessions that are open or not settled yet. */
-export const SUPPLIER_UNSETTLED: MetricSpec = {
+export const supplierUnsettledSessions: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_unsettled_sessions",
   help: "Sessions of an operator that are not settled, by how far they are.",
@@ -25,7 +25,7 @@ export const SUPPLIER_UNSETTLED: MetricSpec = {
 };
 
 /** What settled claims were worth. */
-export const SUPPLIER_EXPECTED: MetricSpec = {
+export const supplierExpectedUpoktTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_expected_upokt_total",
   help: "What the relays of ended sessions were worth by the session's parameters, in upokt, lost sessions included.",
@@ -33,7 +33,7 @@ export const SUPPLIER_EXPECTED: MetricSpec = {
 };
 
 /** What settled claims were paid. */
-export const SUPPLIER_SETTLED: MetricSpec = {
+export const supplierSettledUpoktTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_settled_upokt_total",
   help: "What applications were charged for settled sessions, in upokt.",
@@ -41,7 +41,7 @@ export const SUPPLIER_SETTLED: MetricSpec = {
 };
 
 /** What of it the supplier's shareholders got. */
-export const SUPPLIER_REWARDS: MetricSpec = {
+export const supplierRewardsUpoktTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_rewards_upokt_total",
   help: "What those who share the supplier's revenue received for settled sessions, in upokt.",
@@ -49,7 +49,7 @@ export const SUPPLIER_REWARDS: MetricSpec = {
 };
 
 /** Penalties for proofs that were missing or wrong. */
-export const SUPPLIER_PENALTIES: MetricSpec = {
+export const supplierPenaltiesUpoktTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_penalties_upokt_total",
   help: "Cut from the supplier's stake because a required proof was missing or wrong, in upokt.",
@@ -57,7 +57,7 @@ export const SUPPLIER_PENALTIES: MetricSpec = {
 };
 
 /** Transactions with claims and proofs. */
-export const SUPPLIER_TXS: MetricSpec = {
+export const supplierTxsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_txs_total",
   help: "Transactions with claims or proofs: sent, sent again, included, failed in a block, refused by the node, or not sent because the node did not answer.",
@@ -65,7 +65,7 @@ export const SUPPLIER_TXS: MetricSpec = {
 };
 
 /** Coins that pay fees. */
-export const SUPPLIER_BALANCE: MetricSpec = {
+export const supplierBalanceUpokt: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_balance_upokt",
   help: "Coins of an operator's account, which pay the fees of claims and proofs, in upokt.",
@@ -74,7 +74,7 @@ export const SUPPLIER_BALANCE: MetricSpec = {
 };
 
 /** Newest block that claims and proofs were looked after at. */
-export const SUPPLIER_HEIGHT: MetricSpec = {
+export const supplierClaimsHeightBlocks: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_claims_height_blocks",
   help: "Newest block after which claims and proofs of an operator were looked after.",
@@ -84,14 +84,14 @@ export const SUPPLIER_HEIGHT: MetricSpec = {
 
 /** All metrics of this package. */
 export const SUPPLIER_METRICS: readonly MetricSpec[] = [
-  SUPPLIER_RELAYS,
-  SUPPLIER_SESSIONS,
-  SUPPLIER_UNSETTLED,
-  SUPPLIER_EXPECTED,
-  SUPPLIER_SETTLED,
-  SUPPLIER_REWARDS,
-  SUPPLIER_PENALTIES,
-  SUPPLIER_TXS,
-  SUPPLIER_BALANCE,
-  SUPPLIER_HEIGHT,
+  supplierEvidenceRelaysTotal,
+  supplierSessionsTotal,
+  supplierUnsettledSessions,
+  supplierExpectedUpoktTotal,
+  supplierSettledUpoktTotal,
+  supplierRewardsUpoktTotal,
+  supplierPenaltiesUpoktTotal,
+  supplierTxsTotal,
+  supplierBalanceUpokt,
+  supplierClaimsHeightBlocks,
 ];

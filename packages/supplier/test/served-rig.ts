@@ -8,7 +8,7 @@ import {
   type SessionHeader,
 } from "@turnpike/protocol";
 import { chainParty, jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "@turnpike/testkit/chain";
-import { RELAYS_REFUSED } from "../src/serving/metrics.ts";
+import { supplierRelaysRefusedTotal } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 import type { SupplierRig } from "./supplier-rig.ts";
@@ -45,7 +45,7 @@ export async function serveRig(
   const metrics: Metrics = {
     ...noMetrics,
     count(spec, labels) {
-      if (spec === RELAYS_REFUSED) refused.push(String(labels?.reason));
+      if (spec === supplierRelaysRefusedTotal) refused.push(String(labels?.reason));
     },
   };
   const service = {

@@ -22,7 +22,7 @@ import {
 } from "@turnpike/testkit/chain";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
 import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
-import { RELAYS_REFUSED } from "../src/serving/metrics.ts";
+import { supplierRelaysRefusedTotal } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 
@@ -215,7 +215,7 @@ export async function servingRig(
   const metrics: Metrics = {
     ...noMetrics,
     count(spec, labels) {
-      if (spec === RELAYS_REFUSED) refused.push(String(labels?.reason));
+      if (spec === supplierRelaysRefusedTotal) refused.push(String(labels?.reason));
     },
   };
   const threads = stack.use(new SigningThreads({ threads: 0 }));

@@ -9,7 +9,7 @@ export const secp256k1Native: MetricSpec = {
 };
 
 /** Attempts to put another configuration into effect: `reloaded`, `unchanged` or `refused`. */
-export const reloadsTotal: MetricSpec = {
+export const configReloadsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_config_reloads_total",
   help: "Reloads of the configuration, by outcome.",
@@ -31,4 +31,4 @@ export const workerRestartsTotal: MetricSpec = {
 };
 
 /** Every metric that the command declares itself. */
-export const APP_METRICS: readonly MetricSpec[] = [secp256k1Native, reloadsTotal, workersUp, workerRestartsTotal];
+export const APP_METRICS: readonly MetricSpec[] = [secp256k1Native, configReloadsTotal, workersUp, workerRestartsTotal];

@@ -6,7 +6,12 @@ import { PrometheusMetrics } from "@turnpike/gateway";
 import { namedLabels } from "./named-labels.ts";
 
 const SPEC: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["service", "operator"] };
-const HEALTHY: MetricSpec = { kind: "gauge", name: "t_healthy", help: "T.", labels: ["service", "operator"] };
+const relaySupplierHealthy: MetricSpec = {
+  kind: "gauge",
+  name: "t_healthy",
+  help: "T.",
+  labels: ["service", "operator"],
+};
 const MINE = { name: "Mine", description: "Mine.", category: "web", families: ["evm"] };
 
 test("attack: services of the catalogue and of the operator keep their metrics, whatever strangers registered before", async () => {
@@ -32,7 +37,7 @@ test("attack: the operator's own suppliers keep their metrics, whatever stranger
   const metrics = new PrometheusMetrics({ processMetrics: false, isNamed: namedLabels(() => config) });
   const sample = (operator: string): void => {
     metrics.count(SPEC, { service: "eth", operator });
-    metrics.set(HEALTHY, 1, { service: "eth", operator });
+    metrics.set(relaySupplierHealthy, 1, { service: "eth", operator });
   };
   for (let at = 0; at < 2_000; at++) sample(`pokt1stranger${at}`);
   sample("own");

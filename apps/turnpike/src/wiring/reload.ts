@@ -1,7 +1,7 @@
 import { isAppError, type Log, type Metrics } from "@turnpike/base";
 import { type Config, configChanges } from "@turnpike/config";
 import type { ReloadResult } from "@turnpike/gateway";
-import { reloadsTotal } from "./metrics.ts";
+import { configReloadsTotal } from "./metrics.ts";
 
 export interface ReloaderModules {
   /** Reads the configuration again. @throws AppError CONFIG_INVALID. */
@@ -71,7 +71,7 @@ export function createReloader(start: Config, modules: ReloaderModules): Reloade
 
   const run = async (cause: string): Promise<ReloadResult> => {
     const result = await once(cause);
-    metrics.count(reloadsTotal, { outcome: result.kind });
+    metrics.count(configReloadsTotal, { outcome: result.kind });
     return result;
   };
 

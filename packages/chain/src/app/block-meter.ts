@@ -1,8 +1,8 @@
 import { type Clock, type Metrics, noMetrics, systemClock } from "@turnpike/base";
 import {
-  chainBlockInterval,
-  chainBlockStage,
-  chainBlockTimestamp,
+  chainBlockIntervalSeconds,
+  chainBlockStageSeconds,
+  chainBlockTimestampSeconds,
   chainChecksTotal,
   chainEarliestHeight,
   chainHeight,
@@ -73,14 +73,14 @@ export class BlockMeter {
     const { heightBlocks, timeNanos } = block;
     this.#follow(block);
     this.#metrics.set(chainHeight, Number(heightBlocks));
-    this.#metrics.set(chainBlockTimestamp, Number(timeNanos) / 1e9);
+    this.#metrics.set(chainBlockTimestampSeconds, Number(timeNanos) / 1e9);
     this.#metrics.set(chainEarliestHeight, Number(earliestBlocks));
   }
 
   /** Begins to time a stage. @returns what ends it; not called, nothing was timed */
   begin(stage: BlockStage): () => void {
     const beganMs = this.#clock.monotonicMs();
-    return () => this.#metrics.observe(chainBlockStage, (this.#clock.monotonicMs() - beganMs) / 1000, { stage });
+    return () => this.#metrics.observe(chainBlockStageSeconds, (this.#clock.monotonicMs() - beganMs) / 1000, { stage });
   }
 
   /** Reports a block that was run; it counts once {@link committed} reports that it was written. */
@@ -97,7 +97,7 @@ export class BlockMeter {
     this.#metrics.count(chainTxsTotal, { result: "ok" }, results.length - failed);
     this.#metrics.count(chainTxsTotal, { result: "failed" }, failed);
     const intervalMs = this.#lastIntervalMs;
-    if (intervalMs !== undefined) this.#metrics.observe(chainBlockInterval, intervalMs / 1000);
+    if (intervalMs !== undefined) this.#metrics.observe(chainBlockIntervalSeconds, intervalMs / 1000);
   }
 
   /** Reports a check for the mempool. @param again it was checked before */

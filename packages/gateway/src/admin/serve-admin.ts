@@ -20,7 +20,7 @@ import { ByteBudget, readBody } from "../http/body.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { closeServer, listenOn } from "../http/server.ts";
 import { parseTarget } from "../http/target.ts";
-import { adminRequestsTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayAdminRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";
 import type { AdminTarget } from "./types.ts";
 
@@ -140,7 +140,7 @@ class AdminApi {
   }
 
   #write(res: ServerResponse, status: number, value: unknown, requestId: RequestId, more: readonly string[]): void {
-    this.#modules.metrics.count(adminRequestsTotal, { status: String(status) });
+    this.#modules.metrics.count(gatewayAdminRequestsTotal, { status: String(status) });
     if (res.headersSent || res.destroyed) return;
     const text = JSON.stringify(value);
     const head = ["Content-Type", "application/json", "Cache-Control", "no-store", "X-Content-Type-Options", "nosniff"];

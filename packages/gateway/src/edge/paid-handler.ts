@@ -13,7 +13,7 @@ import { type ByteBudget, readBody } from "../http/body.ts";
 import { canDiscard, type Exchange } from "../http/request.ts";
 import type { RequestRunner } from "../http/request-runner.ts";
 import { sendContinue } from "../http/server.ts";
-import { limitedTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 import type { Pipeline, Presentation, Sale } from "./pipeline.ts";
 import { type RefusedPayment, saleAnswer } from "./sale-answer.ts";
 import {
@@ -243,7 +243,7 @@ export class PaidHandler {
       const attempt = unpaid.begin(clientKey(clientIp(req)));
       if (!attempt.ok) {
         const { waitSeconds: retryAfterSeconds } = attempt;
-        metrics.count(limitedTotal, { limit: "unpaid" });
+        metrics.count(gatewayLimitedTotal, { limit: "unpaid" });
         return errorAnswer("PAYMENT_RATE_LIMITED", requestId, { retryAfterSeconds });
       }
       try {

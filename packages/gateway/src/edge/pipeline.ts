@@ -24,7 +24,7 @@ import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, typ
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import type { BodyResult, ByteBudget } from "../http/body.ts";
 import type { RequestContext } from "../http/request.ts";
-import { soldBytes } from "../metrics/gateway-metrics.ts";
+import { gatewaySoldBytes } from "../metrics/gateway-metrics.ts";
 import { sealEnvelope } from "./envelope.ts";
 import { hashRequest } from "./request-hash.ts";
 import { StageTimer } from "./stage-timer.ts";
@@ -278,7 +278,7 @@ export class Pipeline {
       const body = this.#sealed(paid, relayed);
       // Nothing was sent yet: the claim must not stay behind.
       if (body === undefined) return await this.#release(paid, { ok: false, code: "INTERNAL", attempts: 1 });
-      metrics.observe(soldBytes, body.length);
+      metrics.observe(gatewaySoldBytes, body.length);
       const outcome = await this.#stages.run(
         "settle",
         paid.request.span,

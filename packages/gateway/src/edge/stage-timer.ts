@@ -1,5 +1,5 @@
 import { type Clock, isAppError, type Metrics, noSpan, type Span } from "@turnpike/base";
-import { stageInFlight, stageSeconds, stageTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayStageInFlight, gatewayStageSeconds, gatewayStageTotal } from "../metrics/gateway-metrics.ts";
 
 /** Counts, times and traces the runs of a pipeline's stages. */
 export class StageTimer {
@@ -37,14 +37,14 @@ export class StageTimer {
         if (label === "INTERNAL") span.fail(label);
         span.end();
       }
-      this.#metrics.count(stageTotal, { stage, outcome: label });
-      this.#metrics.observe(stageSeconds, (this.#clock.monotonicMs() - start) / 1_000, { stage });
+      this.#metrics.count(gatewayStageTotal, { stage, outcome: label });
+      this.#metrics.observe(gatewayStageSeconds, (this.#clock.monotonicMs() - start) / 1_000, { stage });
     }
   }
 
   #addInFlight(stage: string, by: 1 | -1): void {
     const count = (this.#inFlight.get(stage) ?? 0) + by;
     this.#inFlight.set(stage, count);
-    this.#metrics.set(stageInFlight, count, { stage });
+    this.#metrics.set(gatewayStageInFlight, count, { stage });
   }
 }

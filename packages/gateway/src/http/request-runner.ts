@@ -8,7 +8,7 @@ import {
   type MaybePromise,
   type Metrics,
 } from "@turnpike/base";
-import { limitedTotal, requestSeconds, requestsTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitedTotal, gatewayRequestSeconds, gatewayRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
 import { canDiscard, type Exchange, type RouteGroup } from "./request.ts";
@@ -176,7 +176,7 @@ export class RequestRunner {
     const { req, res, requestId } = exchange;
     let answer = made;
     if (!this.#hasRoom(exchange, group, made)) {
-      this.#modules.metrics.count(limitedTotal, { limit: "unread" });
+      this.#modules.metrics.count(gatewayLimitedTotal, { limit: "unread" });
       answer = closingError(exchange, group, "OVERLOADED");
     }
     const { status, result, body } = answer;
@@ -204,8 +204,8 @@ export class RequestRunner {
   #record(exchange: Exchange, group: RouteGroup, service: string, summary: ResponseSummary): void {
     const { metrics, clock, observer } = this.#modules;
     const { status, result } = summary;
-    metrics.count(requestsTotal, { door: group, service, status: String(status), result });
-    metrics.observe(requestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door: group, result });
+    metrics.count(gatewayRequestsTotal, { door: group, service, status: String(status), result });
+    metrics.observe(gatewayRequestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door: group, result });
     observer.onResponse(exchange, group, service, summary);
   }
 }

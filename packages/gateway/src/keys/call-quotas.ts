@@ -1,7 +1,7 @@
 import { type Clock, clientKey, type ErrorCode, type Metrics, type ServiceId } from "@turnpike/base";
 import { SlidingWindow } from "../limits/sliding-window.ts";
 import type { RateLimits, RateVerdict } from "../limits/types.ts";
-import { keyedTotal, limitedTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayKeyedTotal, gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 import type { Applications, FoundApplication, KeyedApplication, QuotaStanding } from "./types.ts";
 
 /** Calls that are about to be relayed, or events that were sent. */
@@ -108,7 +108,7 @@ export class CallQuotas {
     if (typeof found !== "string") return this.#consumeFor(limits, found, request);
     if (found === "unavailable") return this.#refuse("API_KEYS_UNAVAILABLE", { retryAfterSeconds: 1 });
     if (found === "unasked") {
-      metrics.count(limitedTotal, { limit: "guesses" });
+      metrics.count(gatewayLimitedTotal, { limit: "guesses" });
       return this.#refuse("RATE_LIMITED", { retryAfterSeconds: secondsUp(this.#guesses.waitMs(client, 1, nowMs)) });
     }
     this.#guesses.add(client, 1, nowMs);
@@ -134,7 +134,7 @@ export class CallQuotas {
     const { ok, standing } = application.consume(items);
     if (!ok) {
       application.refused(serviceId, items, false);
-      metrics.count(limitedTotal, { limit: "quota" });
+      metrics.count(gatewayLimitedTotal, { limit: "quota" });
       const headers = withQuota([], standing);
       return this.#refuse("RATE_LIMITED", { message: QUOTA_USED, retryAfterSeconds: standing.resetSeconds, headers });
     }
@@ -144,13 +144,13 @@ export class CallQuotas {
       return this.#refuse("RATE_LIMITED", verdict);
     }
     application.served(serviceId, items);
-    metrics.count(keyedTotal, { outcome: "ok" });
+    metrics.count(gatewayKeyedTotal, { outcome: "ok" });
     const headers = withQuota(verdict.headers, standing);
     return { ok: true, headers, failed: () => application.failed(serviceId, items) };
   }
 
   #refuse(code: ErrorCode, change: Partial<Omit<CallVerdict & { ok: false }, "ok" | "code">>): CallVerdict {
-    this.#modules.metrics.count(keyedTotal, { outcome: code });
+    this.#modules.metrics.count(gatewayKeyedTotal, { outcome: code });
     return { ok: false, code, retryAfterSeconds: undefined, headers: [], ...change };
   }
 }

@@ -1,5 +1,5 @@
 import { clientKey, type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
-import { limitedTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 
 /** Message of the error for a client that has too many calls in flight. */
 export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it may have.";
@@ -32,7 +32,7 @@ export class CallersInFlight {
   acquire(caller: string): (() => void) | undefined {
     const own = this.#byCaller.get(caller) ?? 0;
     if (own >= this.#modules.maxPerCaller()) {
-      this.#modules.metrics.count(limitedTotal, { limit: "concurrent" });
+      this.#modules.metrics.count(gatewayLimitedTotal, { limit: "concurrent" });
       return undefined;
     }
     this.#byCaller.set(caller, own + 1);

@@ -1,5 +1,5 @@
 import type { Log, Metrics } from "@turnpike/base";
-import { limitStoreFailures } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitStoreFailuresTotal } from "../metrics/gateway-metrics.ts";
 import type { Port } from "../sharing/port.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./store.ts";
 import { readVerdict, readVerdicts, type TakesMessage, type TakeWire, takeToWire } from "./take-wire.ts";
@@ -116,7 +116,7 @@ export class PortStore implements LimitStore {
 
   #onFailure(lost: readonly PendingTake[], cause: string): void {
     const { log, metrics } = this.#modules;
-    if (lost.length > 0) metrics.count(limitStoreFailures, { cause });
+    if (lost.length > 0) metrics.count(gatewayLimitStoreFailuresTotal, { cause });
     if (++this.#failures === MAX_FAILURES) {
       log.warn({ cause }, "the primary does not answer: limits are applied without it");
     }

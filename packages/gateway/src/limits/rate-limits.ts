@@ -1,5 +1,5 @@
 import { type Clock, clientKey, type Metrics } from "@turnpike/base";
-import { limitedTotal } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 import { SlidingWindow } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateLimits, RateRequest, RateVerdict } from "./types.ts";
@@ -187,7 +187,7 @@ export class FreeRateLimits implements RateLimits {
   }
 
   #refused(applied: readonly AppliedLimit[], by: AppliedLimit, used: number, waitMs: number): RateVerdict {
-    this.#modules.metrics.count(limitedTotal, { limit: by.limit.name });
+    this.#modules.metrics.count(gatewayLimitedTotal, { limit: by.limit.name });
     const retryAfterSeconds = secondsOf(by.limit, waitMs);
     return { ok: false, retryAfterSeconds, headers: this.#headers(applied, by, used, waitMs) };
   }
@@ -228,7 +228,7 @@ export class FreeRateLimits implements RateLimits {
   }
 
   #eventsAreWithin(areWithin: boolean): boolean {
-    if (!areWithin) this.#modules.metrics.count(limitedTotal, { limit: "client" });
+    if (!areWithin) this.#modules.metrics.count(gatewayLimitedTotal, { limit: "client" });
     return areWithin;
   }
 }

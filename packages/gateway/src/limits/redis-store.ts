@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { isRecord, type Log, type Metrics } from "@turnpike/base";
-import { limitStoreFailures, limitStoreUp } from "../metrics/gateway-metrics.ts";
+import { gatewayLimitStoreFailuresTotal, gatewayLimitStoreUp } from "../metrics/gateway-metrics.ts";
 import {
   CONNECT_TIMEOUT_MS,
   createRedisClient,
@@ -54,7 +54,7 @@ export class RedisStore implements LimitStore {
     this.#opts = opts;
     this.#log = modules.log;
     this.#metrics = modules.metrics;
-    this.#metrics.set(limitStoreUp, 0);
+    this.#metrics.set(gatewayLimitStoreUp, 0);
     this.#loop = new ReconnectLoop(() => this.#connect());
   }
 
@@ -108,26 +108,26 @@ export class RedisStore implements LimitStore {
     const loaded = await within(opening, CONNECT_TIMEOUT_MS);
     if (loaded === undefined || this.#loop.isStopped) {
       destroyRedisClient(client);
-      this.#metrics.count(limitStoreFailures, { cause });
+      this.#metrics.count(gatewayLimitStoreFailuresTotal, { cause });
       this.#log.debug({ cause }, "the store of the limits cannot be reached");
       return false;
     }
     this.#failures = 0;
     this.#client = client;
-    this.#metrics.set(limitStoreUp, 1);
+    this.#metrics.set(gatewayLimitStoreUp, 1);
     this.#log.info({}, "connected to the store of the limits: limits are shared");
     return true;
   }
 
   #onFailure(client: RedisClient, cause: string): void {
-    this.#metrics.count(limitStoreFailures, { cause });
+    this.#metrics.count(gatewayLimitStoreFailuresTotal, { cause });
     if (client === this.#client && ++this.#failures >= MAX_FAILURES) this.#onLost(client, cause);
   }
 
   #onLost(client: RedisClient, cause: string): void {
     if (client !== this.#client) return;
     this.#client = undefined;
-    this.#metrics.set(limitStoreUp, 0);
+    this.#metrics.set(gatewayLimitStoreUp, 0);
     if (!this.#loop.isStopped)
       this.#log.warn({ cause }, "the connection to the store of the limits is lost: limits are applied without it");
     destroyRedisClient(client);

@@ -3,7 +3,7 @@ import type { MetricSpec } from "@turnpike/base";
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** Answers, by route group (label `door`: `paid`, `free`, `discovery`, `monitoring`), service, status and error code (`ok` without). */
-export const requestsTotal: MetricSpec = {
+export const gatewayRequestsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_requests_total",
   help: "Answers of the gateway.",
@@ -11,7 +11,7 @@ export const requestsTotal: MetricSpec = {
 };
 
 /** From a request's head to the end of its answer; without the answers to unpaid requests. */
-export const requestSeconds: MetricSpec = {
+export const gatewayRequestSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_gateway_request_seconds",
   help: "Time from a request's head to its answer.",
@@ -20,7 +20,7 @@ export const requestSeconds: MetricSpec = {
 };
 
 /** Runs of one stage of the paid pipeline by outcome: `ok` or an error code. */
-export const stageTotal: MetricSpec = {
+export const gatewayStageTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_stage_total",
   help: "Runs of a stage of the paid pipeline.",
@@ -28,7 +28,7 @@ export const stageTotal: MetricSpec = {
 };
 
 /** Time in one stage of the paid pipeline. */
-export const stageSeconds: MetricSpec = {
+export const gatewayStageSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_gateway_stage_seconds",
   help: "Time in a stage of the paid pipeline.",
@@ -37,7 +37,7 @@ export const stageSeconds: MetricSpec = {
 };
 
 /** Requests that are in one stage of the paid pipeline now. */
-export const stageInFlight: MetricSpec = {
+export const gatewayStageInFlight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_stage_in_flight",
   help: "Requests in a stage of the paid pipeline.",
@@ -45,7 +45,7 @@ export const stageInFlight: MetricSpec = {
 };
 
 /** Requests with work in progress. */
-export const inFlight: MetricSpec = {
+export const gatewayInFlight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_in_flight",
   help: "Requests with work in progress.",
@@ -53,7 +53,7 @@ export const inFlight: MetricSpec = {
 };
 
 /** Size of a sold answer, with its envelope. */
-export const soldBytes: MetricSpec = {
+export const gatewaySoldBytes: MetricSpec = {
   kind: "histogram",
   name: "turnpike_gateway_sold_bytes",
   help: "Size of a sold answer.",
@@ -69,7 +69,7 @@ export const gatewayReady: MetricSpec = {
 };
 
 /** 1 while a service has a healthy supplier. */
-export const serviceReady: MetricSpec = {
+export const gatewayServiceReady: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_service_ready",
   help: "1 while a service can answer.",
@@ -81,7 +81,7 @@ export const serviceReady: MetricSpec = {
  * Requests that a limit refused: of the free relay `client`, `endpoint`, `application`, `account`, `quota`, `guesses` or
  * `unread`, the room for large answers that their clients do not read; of the paid routes `unpaid`.
  */
-export const limitedTotal: MetricSpec = {
+export const gatewayLimitedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_limited_total",
   help: "Requests refused by a limit of the gateway.",
@@ -89,7 +89,7 @@ export const limitedTotal: MetricSpec = {
 };
 
 /** Requests with an application's key, by outcome: `ok` or the code that refused them before they were relayed. */
-export const keyedTotal: MetricSpec = {
+export const gatewayKeyedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_keyed_total",
   help: "Requests with the key of a portal application.",
@@ -97,7 +97,7 @@ export const keyedTotal: MetricSpec = {
 };
 
 /** Failures of the store that limits are shared through, by cause. */
-export const limitStoreFailures: MetricSpec = {
+export const gatewayLimitStoreFailuresTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_limit_store_failures_total",
   help: "Failed requests to the shared store of the limits.",
@@ -105,7 +105,7 @@ export const limitStoreFailures: MetricSpec = {
 };
 
 /** 1 while the store that limits are shared through is in use. */
-export const limitStoreUp: MetricSpec = {
+export const gatewayLimitStoreUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_limit_store_up",
   help: "1 while limits are shared through the store.",
@@ -113,14 +113,14 @@ export const limitStoreUp: MetricSpec = {
 };
 
 /** Configurations that requests still use although others are in effect. */
-export const oldGenerations: MetricSpec = {
+export const gatewayConfigOld: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_config_old",
   help: "Replaced configurations that requests in flight still use.",
 };
 
 /** Answers of the admin API, by status. */
-export const adminRequestsTotal: MetricSpec = {
+export const gatewayAdminRequestsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_admin_requests_total",
   help: "Answers of the admin API.",
@@ -128,7 +128,7 @@ export const adminRequestsTotal: MetricSpec = {
 };
 
 /** Messages between processes: `sent`, `received`, or `dropped` because the bus was away or full, or the message too large. */
-export const busMessages: MetricSpec = {
+export const gatewayBusMessagesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_bus_messages_total",
   help: "Messages to and from other processes of the deployment.",
@@ -136,7 +136,7 @@ export const busMessages: MetricSpec = {
 };
 
 /** 1 while this process hears the others through Redis. */
-export const busUp: MetricSpec = {
+export const gatewayBusUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_bus_up",
   help: "1 while processes share what they know through Redis.",
@@ -144,7 +144,7 @@ export const busUp: MetricSpec = {
 };
 
 /** Open WebSockets of clients. */
-export const webSocketConnections: MetricSpec = {
+export const gatewayWebsocketConnections: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_websocket_connections",
   help: "Open WebSockets of clients.",
@@ -152,7 +152,7 @@ export const webSocketConnections: MetricSpec = {
 };
 
 /** Subscriptions of clients; those that are equal share one at the supplier. */
-export const webSocketSubscriptions: MetricSpec = {
+export const gatewayWebsocketSubscriptions: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_websocket_subscriptions",
   help: "Subscriptions of clients.",
@@ -160,7 +160,7 @@ export const webSocketSubscriptions: MetricSpec = {
 };
 
 /** JSON-RPC requests over WebSockets, by error code (`ok` without); a batch counts once. */
-export const webSocketMessages: MetricSpec = {
+export const gatewayWebsocketMessagesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_websocket_messages_total",
   help: "Messages of clients over WebSockets.",
@@ -168,7 +168,7 @@ export const webSocketMessages: MetricSpec = {
 };
 
 /** Events sent to clients. */
-export const webSocketEvents: MetricSpec = {
+export const gatewayWebsocketEventsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_websocket_events_total",
   help: "Events sent to clients over WebSockets.",
@@ -176,7 +176,7 @@ export const webSocketEvents: MetricSpec = {
 };
 
 /** WebSockets that ended: by the client, or dropped as slow, silent, unfinished, exhausted, missed, quota, limit, stopping, reloaded or supplier. */
-export const webSocketClosed: MetricSpec = {
+export const gatewayWebsocketClosedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_websocket_closed_total",
   help: "WebSockets of clients that ended, by reason.",
@@ -185,26 +185,26 @@ export const webSocketClosed: MetricSpec = {
 
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const GATEWAY_METRICS: readonly MetricSpec[] = [
-  requestsTotal,
-  requestSeconds,
-  stageTotal,
-  stageSeconds,
-  stageInFlight,
-  inFlight,
-  soldBytes,
+  gatewayRequestsTotal,
+  gatewayRequestSeconds,
+  gatewayStageTotal,
+  gatewayStageSeconds,
+  gatewayStageInFlight,
+  gatewayInFlight,
+  gatewaySoldBytes,
   gatewayReady,
-  serviceReady,
-  limitedTotal,
-  keyedTotal,
-  limitStoreFailures,
-  limitStoreUp,
-  oldGenerations,
-  adminRequestsTotal,
-  busMessages,
-  busUp,
-  webSocketConnections,
-  webSocketSubscriptions,
-  webSocketMessages,
-  webSocketEvents,
-  webSocketClosed,
+  gatewayServiceReady,
+  gatewayLimitedTotal,
+  gatewayKeyedTotal,
+  gatewayLimitStoreFailuresTotal,
+  gatewayLimitStoreUp,
+  gatewayConfigOld,
+  gatewayAdminRequestsTotal,
+  gatewayBusMessagesTotal,
+  gatewayBusUp,
+  gatewayWebsocketConnections,
+  gatewayWebsocketSubscriptions,
+  gatewayWebsocketMessagesTotal,
+  gatewayWebsocketEventsTotal,
+  gatewayWebsocketClosedTotal,
 ];

@@ -9,7 +9,7 @@ import {
   type Metrics,
   systemClock,
 } from "@turnpike/base";
-import { busMessages, busUp } from "../metrics/gateway-metrics.ts";
+import { gatewayBusMessagesTotal, gatewayBusUp } from "../metrics/gateway-metrics.ts";
 import {
   CONNECT_TIMEOUT_MS,
   createRedisClient,
@@ -101,7 +101,7 @@ export class RedisBus implements Bus, AsyncDisposable {
     this.#clock = clock;
     this.#topic = `${opts.keyPrefix}:bus`;
     this.#listeners = new BusListeners((error) => log.error({ error: String(error) }, "a message could not be used"));
-    metrics.set(busUp, 0);
+    metrics.set(gatewayBusUp, 0);
     this.#loop = new ReconnectLoop(() => this.#connect());
     this.#heartbeats = setInterval(() => this.#heartbeat(), HEARTBEAT_MS);
     this.#heartbeats.unref();
@@ -119,11 +119,11 @@ export class RedisBus implements Bus, AsyncDisposable {
     const fits = text.length <= MAX_TEXT;
     const connection = this.#connection;
     if (connection === undefined || connection.waiting >= MAX_WAITING || !fits) {
-      this.#metrics.count(busMessages, { outcome: "dropped" });
+      this.#metrics.count(gatewayBusMessagesTotal, { outcome: "dropped" });
       if (!fits) this.#log.error({ channel }, "a message to other processes is too large");
       return;
     }
-    this.#metrics.count(busMessages, { outcome: "sent" });
+    this.#metrics.count(gatewayBusMessagesTotal, { outcome: "sent" });
     this.#send(connection, text);
   }
 
@@ -159,7 +159,7 @@ export class RedisBus implements Bus, AsyncDisposable {
     connection.heartbeatMs = this.#clock.monotonicMs();
     this.#connection = connection;
     this.#loop.resetBackoff();
-    this.#metrics.set(busUp, 1);
+    this.#metrics.set(gatewayBusUp, 1);
     this.#log.info({}, "connected to Redis: messages to other processes are sent");
     return true;
   }
@@ -167,7 +167,7 @@ export class RedisBus implements Bus, AsyncDisposable {
   #onLost(connection: Connection): void {
     if (connection !== this.#connection) return;
     this.#connection = undefined;
-    this.#metrics.set(busUp, 0);
+    this.#metrics.set(gatewayBusUp, 0);
     if (!this.#loop.isStopped)
       this.#log.warn({}, "the connection to Redis is lost: messages to other processes are dropped");
     destroy(connection);
@@ -183,7 +183,8 @@ export class RedisBus implements Bus, AsyncDisposable {
       return;
     }
     if (group !== undefined && group === this.#opts.group) return;
-    if (this.#listeners.deliver(channel, message, from)) this.#metrics.count(busMessages, { outcome: "received" });
+    if (this.#listeners.deliver(channel, message, from))
+      this.#metrics.count(gatewayBusMessagesTotal, { outcome: "received" });
   }
 
   #send(connection: Connection, text: string): void {

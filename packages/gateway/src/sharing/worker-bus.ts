@@ -7,7 +7,7 @@ import {
   MAX_BUS_MESSAGE_BYTES,
   type Metrics,
 } from "@turnpike/base";
-import { busMessages } from "../metrics/gateway-metrics.ts";
+import { gatewayBusMessagesTotal } from "../metrics/gateway-metrics.ts";
 import type { Port } from "./port.ts";
 
 const TO = "bus";
@@ -30,7 +30,8 @@ export class WorkerBus implements Bus {
       if (!isRecord(message) || message.to !== TO) return;
       const { channel, from } = message;
       if (typeof channel !== "string" || typeof from !== "string") return;
-      if (this.#listeners.deliver(channel, message.message, from)) metrics.count(busMessages, { outcome: "received" });
+      if (this.#listeners.deliver(channel, message.message, from))
+        metrics.count(gatewayBusMessagesTotal, { outcome: "received" });
     });
   }
 
@@ -39,7 +40,7 @@ export class WorkerBus implements Bus {
     const fits = JSON.stringify(message).length <= MAX_BUS_MESSAGE_BYTES;
     if (!fits) log.error({ channel }, "a message to other processes is too large");
     const isSent = fits && port.send({ to: TO, channel, message, from: this.id });
-    metrics.count(busMessages, { outcome: isSent ? "sent" : "dropped" });
+    metrics.count(gatewayBusMessagesTotal, { outcome: isSent ? "sent" : "dropped" });
   }
 
   subscribe(channel: string, listener: BusListener): () => void {

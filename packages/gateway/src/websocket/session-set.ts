@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import type { WebSocket } from "ws";
 import { InFlightTracker } from "../http/in-flight-tracker.ts";
 import type { ConsumeEvents } from "../keys/call-quotas.ts";
-import { webSocketConnections } from "../metrics/gateway-metrics.ts";
+import { gatewayWebsocketConnections } from "../metrics/gateway-metrics.ts";
 import type { WebSocketCounts } from "./counts.ts";
 import type { WebSocketLimits } from "./options.ts";
 import type { WebSocketSession } from "./websocket-session.ts";
@@ -49,7 +49,7 @@ export class SessionSet {
     this.#sessions.add(session);
     this.#open.begin();
     group?.add(session);
-    counts.add(webSocketConnections, session.client.service.id, 1);
+    counts.add(gatewayWebsocketConnections, session.client.service.id, 1);
     socket.on("message", (data: Buffer) => session.receive(data));
     stream.on("data", (chunk: Buffer) => session.readChunk(chunk));
     socket.on("pong", () => {
@@ -62,7 +62,7 @@ export class SessionSet {
       void this.#countEvents(session);
       this.#sessions.delete(session);
       group?.delete(session);
-      counts.add(webSocketConnections, session.client.service.id, -1);
+      counts.add(gatewayWebsocketConnections, session.client.service.id, -1);
       this.#open.end();
     });
   }

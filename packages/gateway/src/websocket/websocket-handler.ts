@@ -14,11 +14,11 @@ import type { ConsumeEvents, ConsumeQuota } from "../keys/call-quotas.ts";
 import { presentedKey } from "../keys/presented.ts";
 import { type CallersInFlight, callerOf, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import {
-  requestsTotal,
-  webSocketClosed,
-  webSocketEvents,
-  webSocketMessages,
-  webSocketSubscriptions,
+  gatewayRequestsTotal,
+  gatewayWebsocketClosedTotal,
+  gatewayWebsocketEventsTotal,
+  gatewayWebsocketMessagesTotal,
+  gatewayWebsocketSubscriptions,
 } from "../metrics/gateway-metrics.ts";
 import type { WebSocketCounts } from "./counts.ts";
 import { createCometFrames, createEvmFrames } from "./frames.ts";
@@ -160,7 +160,7 @@ export class WebSocketHandler {
     const label = service?.id ?? "unknown";
     const { status, result, body } = answer;
     const requestId = requestIdOf(req);
-    metrics.count(requestsTotal, { door: "free", service: label, status: String(status), result });
+    metrics.count(gatewayRequestsTotal, { door: "free", service: label, status: String(status), result });
     refuseUpgrade(socket, answer, requestId);
     observer.onUpgrade(req, requestId, label, { status, result, bytes: body.length });
   }
@@ -231,11 +231,11 @@ export class WebSocketHandler {
           : evmLocal(session, item, afterReply, random);
       },
       subscribe: (topic, listener) => subscriptions.subscribe(service.id, topic, listener),
-      onReply: (result) => metrics.count(webSocketMessages, { ...label, result }),
-      onEvent: () => metrics.count(webSocketEvents, label),
-      onSubscriptions: (change) => counts.add(webSocketSubscriptions, service.id, change),
+      onReply: (result) => metrics.count(gatewayWebsocketMessagesTotal, { ...label, result }),
+      onEvent: () => metrics.count(gatewayWebsocketEventsTotal, label),
+      onSubscriptions: (change) => counts.add(gatewayWebsocketSubscriptions, service.id, change),
       onClosed(reason) {
-        metrics.count(webSocketClosed, { ...label, reason });
+        metrics.count(gatewayWebsocketClosedTotal, { ...label, reason });
         paired?.close();
       },
     };

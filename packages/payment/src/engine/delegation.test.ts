@@ -21,7 +21,7 @@ import {
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
-import { costWeiTotal } from "./metrics.ts";
+import { settlementCostWeiTotal } from "./metrics.ts";
 
 const server = testServer();
 
@@ -110,7 +110,7 @@ test("after a spoiled transaction fewer payments share one, and by and by as man
   const metrics: Metrics = {
     ...noMetrics,
     count(spec) {
-      if (spec === costWeiTotal) mined++;
+      if (spec === settlementCostWeiTotal) mined++;
     },
   };
   const modules = { ...bed.modules(ledger, faults, virtualClock()), metrics };

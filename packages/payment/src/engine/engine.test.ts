@@ -20,7 +20,7 @@ import {
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { overrideRpc } from "../../test/override-rpc.ts";
 import { createEngine } from "./engine.ts";
-import { leasedKeysGauge } from "./metrics.ts";
+import { settlementLeasedKeys } from "./metrics.ts";
 
 let server: TestServer;
 let bed: Bed;
@@ -110,7 +110,7 @@ test("the queue gives a payment back unharmed when no key can take it", async ()
   const metrics = {
     ...noMetrics,
     set(spec: MetricSpec) {
-      if (spec.name === leasedKeysGauge.name) passes++;
+      if (spec.name === settlementLeasedKeys.name) passes++;
     },
   };
   await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), metrics });

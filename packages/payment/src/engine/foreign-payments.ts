@@ -14,7 +14,7 @@ import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm
 import type { EvmNode } from "../evm/rpc.ts";
 import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
 import type { Head } from "./chain.ts";
-import { foreignLagGauge, foreignScansTotal, foreignSettlementsTotal } from "./metrics.ts";
+import { settlementForeignLagBlocks, settlementForeignScansTotal, settlementForeignTotal } from "./metrics.ts";
 import { type LogFilter, NodeReader, type PlacedLog } from "./node-reader.ts";
 import type { AssetReceiver, ChainRules } from "./options.ts";
 import { pause } from "./waiters.ts";
@@ -136,9 +136,9 @@ class NodeScanner {
     this.#size = new WindowSize(rules.maxLogBlocks ?? 1_000);
     this.#faultLog = new FaultLogThrottle(clock);
     // A counter that begins with its first event shows no increase.
-    metrics.count(foreignSettlementsTotal, this.#labels, 0);
+    metrics.count(settlementForeignTotal, this.#labels, 0);
     for (const result of ["done", "partial", "failed"])
-      metrics.count(foreignScansTotal, { ...this.#labels, result }, 0);
+      metrics.count(settlementForeignScansTotal, { ...this.#labels, result }, 0);
   }
 
   /** One scan when it is due. Never rejects. */
@@ -155,7 +155,7 @@ class NodeScanner {
       if (signal.aborted) return;
       const failures = ++this.#failures;
       this.#dueAtMs = clock.monotonicMs() + Math.min(LONGEST_PAUSE_MS, this.#intervalMs * 2 ** failures);
-      metrics.count(foreignScansTotal, { ...this.#labels, result: "failed" });
+      metrics.count(settlementForeignScansTotal, { ...this.#labels, result: "failed" });
       const reason = isAppError(error) ? error.detail.reason : undefined;
       if (this.#faultLog.onFailure())
         log.warn(
@@ -186,7 +186,7 @@ class NodeScanner {
       if (scannedTo === undefined || scannedTo >= (begun.finalBlock ?? 0n) || scannedTo >= (finalBlock ?? 0n)) break;
     }
     if (!hasMoved) throw this.#unavailable("it refuses logs");
-    if (isWhole) metrics.count(foreignScansTotal, { ...this.#labels, result: "done" });
+    if (isWhole) metrics.count(settlementForeignScansTotal, { ...this.#labels, result: "done" });
   }
 
   /** The next window; undefined when the node wants a smaller one. */
@@ -316,7 +316,7 @@ class NodeScanner {
     const { ledger, log, metrics } = this.#modules;
     for (const finding of findings)
       log.error({ ...finding, node: this.#node.name }, "a payment to our receiver is in another seller's ledger");
-    const count = (): void => metrics.count(foreignSettlementsTotal, this.#labels, findings.length);
+    const count = (): void => metrics.count(settlementForeignTotal, this.#labels, findings.length);
     try {
       if (!(await ledger.moveCursor(this.#scan, was, cursor))) return false;
     } catch (error) {
@@ -324,7 +324,7 @@ class NodeScanner {
       throw error;
     }
     count();
-    if (!isWhole) metrics.count(foreignScansTotal, { ...this.#labels, result: "partial" });
+    if (!isWhole) metrics.count(settlementForeignScansTotal, { ...this.#labels, result: "partial" });
     this.#showLag(cursor);
     return true;
   }
@@ -340,7 +340,7 @@ class NodeScanner {
 
   #showLag({ scannedTo, finalBlock }: ScanCursor): void {
     if (scannedTo !== undefined && finalBlock !== undefined)
-      this.#modules.metrics.set(foreignLagGauge, Number(finalBlock - scannedTo), this.#labels);
+      this.#modules.metrics.set(settlementForeignLagBlocks, Number(finalBlock - scannedTo), this.#labels);
   }
 
   #unavailable(reason: string): AppError {

@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Native balance of a relayer key. */
-export const relayerBalance: MetricSpec = {
+export const settlementRelayerBalanceWei: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_relayer_balance_wei",
   help: "Native balance of a relayer key.",
@@ -10,7 +10,7 @@ export const relayerBalance: MetricSpec = {
 };
 
 /** Native balance below which a relayer key takes no payments. */
-export const relayerMinBalance: MetricSpec = {
+export const settlementRelayerMinBalanceWei: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_relayer_min_balance_wei",
   help: "Native balance below which a relayer key takes no payments.",
@@ -19,7 +19,7 @@ export const relayerMinBalance: MetricSpec = {
 };
 
 /** Batches that are journaled and not mined. */
-export const openBatchesGauge: MetricSpec = {
+export const settlementOpenBatches: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_open_batches",
   help: "Settlement transactions that are journaled and not mined.",
@@ -27,7 +27,7 @@ export const openBatchesGauge: MetricSpec = {
 };
 
 /** Payments that wait for a batch. */
-export const queueGauge: MetricSpec = {
+export const settlementQueue: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_queue",
   help: "Payments that wait for a settlement transaction.",
@@ -35,7 +35,7 @@ export const queueGauge: MetricSpec = {
 };
 
 /** Relayer keys that this process holds. */
-export const leasedKeysGauge: MetricSpec = {
+export const settlementLeasedKeys: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_leased_keys",
   help: "Relayer keys that this process holds.",
@@ -43,7 +43,7 @@ export const leasedKeysGauge: MetricSpec = {
 };
 
 /** Payments in one transaction. */
-export const batchSize: MetricSpec = {
+export const settlementBatchPayments: MetricSpec = {
   kind: "histogram",
   name: "turnpike_settlement_batch_payments",
   help: "Payments in one settlement transaction.",
@@ -52,7 +52,7 @@ export const batchSize: MetricSpec = {
 };
 
 /** Time from a checked answer to its settlement. */
-export const settlementSeconds: MetricSpec = {
+export const settlementDurationSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_settlement_duration_seconds",
   help: "Time from a checked answer to the evidence of its settlement.",
@@ -69,7 +69,7 @@ export const settlementsTotal: MetricSpec = {
 };
 
 /** Payments that are late: their window is closed, or their batch was mined without settling them. */
-export const unresolvedGauge: MetricSpec = {
+export const settlementUnresolved: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_unresolved",
   help: "Payments that are neither settled nor failed although their window is closed or their batch is mined.",
@@ -78,7 +78,7 @@ export const unresolvedGauge: MetricSpec = {
 };
 
 /** Transactions sent to the chain. */
-export const broadcastsTotal: MetricSpec = {
+export const settlementBroadcastsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_broadcasts_total",
   help: "Settlement transactions sent: first, again, with a higher fee, to cancel one, or to fill a gap.",
@@ -86,7 +86,7 @@ export const broadcastsTotal: MetricSpec = {
 };
 
 /** Learned gas of one payment. */
-export const gasPerPaymentGauge: MetricSpec = {
+export const settlementGasPerPayment: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_gas_per_payment",
   help: "Gas of one settled payment, learned from receipts: shared, alone, or of a contract wallet (erc1271, erc6492).",
@@ -95,7 +95,7 @@ export const gasPerPaymentGauge: MetricSpec = {
 };
 
 /** Expected cost of settling one payment now. */
-export const costUsdGauge: MetricSpec = {
+export const settlementCostPerPaymentUsd: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_cost_per_payment_usd",
   help: "What settling one payment costs now, in US dollars, at the configured price of the chain's coin.",
@@ -104,7 +104,7 @@ export const costUsdGauge: MetricSpec = {
 };
 
 /** What mined settlement transactions cost. */
-export const costWeiTotal: MetricSpec = {
+export const settlementCostWeiTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_cost_wei_total",
   help: "What mined settlement transactions cost, data fees of rollups included, in wei.",
@@ -112,7 +112,7 @@ export const costWeiTotal: MetricSpec = {
 };
 
 /** Payments whose settlement costs more than the operator's share of their sale. */
-export const unprofitableTotal: MetricSpec = {
+export const settlementUnprofitableTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_unprofitable_total",
   help: "Payments whose settlement costs too much: refused before they were served, held for others, or settled.",
@@ -120,7 +120,7 @@ export const unprofitableTotal: MetricSpec = {
 };
 
 /** Answers of a remote facilitator. */
-export const facilitatorAnswersTotal: MetricSpec = {
+export const remoteFacilitatorAnswersTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_remote_facilitator_answers_total",
   help: "Answers of the remote facilitator: true, false, pending, absurd or none.",
@@ -128,7 +128,7 @@ export const facilitatorAnswersTotal: MetricSpec = {
 };
 
 /** Payments to a receiver of this ledger that it does not know. */
-export const foreignSettlementsTotal: MetricSpec = {
+export const settlementForeignTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_foreign_total",
   help:
@@ -138,7 +138,7 @@ export const foreignSettlementsTotal: MetricSpec = {
 };
 
 /** Scans for payments of other sellers. */
-export const foreignScansTotal: MetricSpec = {
+export const settlementForeignScansTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_foreign_scans_total",
   help: "Scans for payments that are not in this ledger, by result: done, partial (each window with something passed over) or failed.",
@@ -146,7 +146,7 @@ export const foreignScansTotal: MetricSpec = {
 };
 
 /** Final blocks that were not scanned for payments of other sellers. */
-export const foreignLagGauge: MetricSpec = {
+export const settlementForeignLagBlocks: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_foreign_lag_blocks",
   help: "Final blocks that were not yet scanned for payments that are not in this ledger; negative: the node is behind.",
@@ -156,22 +156,22 @@ export const foreignLagGauge: MetricSpec = {
 
 /** All metrics of this folder. */
 export const ENGINE_METRICS: readonly MetricSpec[] = [
-  relayerBalance,
-  relayerMinBalance,
-  openBatchesGauge,
-  queueGauge,
-  leasedKeysGauge,
-  batchSize,
-  settlementSeconds,
+  settlementRelayerBalanceWei,
+  settlementRelayerMinBalanceWei,
+  settlementOpenBatches,
+  settlementQueue,
+  settlementLeasedKeys,
+  settlementBatchPayments,
+  settlementDurationSeconds,
   settlementsTotal,
-  unresolvedGauge,
-  broadcastsTotal,
-  gasPerPaymentGauge,
-  costUsdGauge,
-  costWeiTotal,
-  unprofitableTotal,
-  facilitatorAnswersTotal,
-  foreignSettlementsTotal,
-  foreignScansTotal,
-  foreignLagGauge,
+  settlementUnresolved,
+  settlementBroadcastsTotal,
+  settlementGasPerPayment,
+  settlementCostPerPaymentUsd,
+  settlementCostWeiTotal,
+  settlementUnprofitableTotal,
+  remoteFacilitatorAnswersTotal,
+  settlementForeignTotal,
+  settlementForeignScansTotal,
+  settlementForeignLagBlocks,
 ];

@@ -12,13 +12,13 @@ import { type NetworkPolicy, networkPolicy } from "./gas-policy.ts";
 import { HeadTracker } from "./head-tracker.ts";
 import { Keyring, type RelayerKey } from "./keyring.ts";
 import {
-  costWeiTotal,
-  leasedKeysGauge,
-  openBatchesGauge,
-  queueGauge,
-  relayerBalance,
-  relayerMinBalance,
-  settlementSeconds,
+  settlementCostWeiTotal,
+  settlementDurationSeconds,
+  settlementLeasedKeys,
+  settlementOpenBatches,
+  settlementQueue,
+  settlementRelayerBalanceWei,
+  settlementRelayerMinBalanceWei,
 } from "./metrics.ts";
 import type { OpenBatch } from "./open-batch.ts";
 import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
@@ -217,7 +217,7 @@ export class NetworkEngine implements AsyncDisposable {
     const evidence = await resolved;
     if (!either.aborted) {
       const seconds = (clock.monotonicMs() - startedMs) / 1_000;
-      metrics.observe(settlementSeconds, seconds, { network: this.#net.network });
+      metrics.observe(settlementDurationSeconds, seconds, { network: this.#net.network });
     }
     return evidence;
   }
@@ -316,7 +316,7 @@ export class NetworkEngine implements AsyncDisposable {
 
   #onCost(batch: OpenBatch, cost: MinedCost, isWhole: boolean): void {
     const wei = Number(cost.gas * cost.gasPriceWei + cost.dataFeeWei);
-    this.#modules.metrics.count(costWeiTotal, { network: this.#net.network }, wei);
+    this.#modules.metrics.count(settlementCostWeiTotal, { network: this.#net.network }, wei);
     if (isWhole) this.#costs.learn(batch, cost);
   }
 
@@ -330,8 +330,8 @@ export class NetworkEngine implements AsyncDisposable {
       this.#scheduler.rejectStale();
       this.#scheduler.schedule();
       const open = this.#keyring.held().reduce((sum, account) => sum + account.open.size, 0);
-      metrics.set(openBatchesGauge, open, { network });
-      metrics.set(queueGauge, this.#scheduler.size, { network });
+      metrics.set(settlementOpenBatches, open, { network });
+      metrics.set(settlementQueue, this.#scheduler.size, { network });
       this.#guard.measure();
       await this.#pacer.next(open > 0 || this.#scheduler.size > 0, signal);
     }
@@ -389,13 +389,13 @@ export class NetworkEngine implements AsyncDisposable {
   async #readBalances(accounts: readonly RelayerAccount[], signal: AbortSignal): Promise<void> {
     const { metrics } = this.#modules;
     const { network, minRelayerBalanceWei } = this.#net;
-    metrics.set(leasedKeysGauge, accounts.length, { network });
-    metrics.set(relayerMinBalance, Number(minRelayerBalanceWei), { network });
+    metrics.set(settlementLeasedKeys, accounts.length, { network });
+    metrics.set(settlementRelayerMinBalanceWei, Number(minRelayerBalanceWei), { network });
     const relayers = accounts.map(({ relayer }) => relayer);
     const balances = await this.#chain.balances(relayers, signal);
     for (const [at, account] of accounts.entries()) {
       account.balance = balances[at] ?? 0n;
-      metrics.set(relayerBalance, Number(account.balance), { network, relayer: account.relayer });
+      metrics.set(settlementRelayerBalanceWei, Number(account.balance), { network, relayer: account.relayer });
     }
   }
 

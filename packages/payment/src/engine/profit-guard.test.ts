@@ -5,7 +5,7 @@ import { virtualClock } from "@turnpike/testkit";
 import type { Sale } from "../settler.ts";
 import type { PayerKind, PaymentRecord } from "../types.ts";
 import { GasCosts } from "./gas-costs.ts";
-import { unprofitableTotal } from "./metrics.ts";
+import { settlementUnprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { PRICE_DECIMALS, type ProfitRule } from "./profit.ts";
 import { ProfitGuard } from "./profit-guard.ts";
@@ -63,7 +63,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
       metrics: {
         ...noMetrics,
         count: (spec, labels, by = 1) => {
-          if (spec === unprofitableTotal) for (let n = 0; n < by; n++) counted.push(labels);
+          if (spec === settlementUnprofitableTotal) for (let n = 0; n < by; n++) counted.push(labels);
         },
       },
     },

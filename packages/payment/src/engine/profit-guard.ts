@@ -5,7 +5,7 @@ import type { SettlementCost } from "./chain.ts";
 import type { FeePolicy } from "./fees.ts";
 import type { GasCosts } from "./gas-costs.ts";
 import type { SeenHead } from "./head-tracker.ts";
-import { costUsdGauge, gasPerPaymentGauge, unprofitableTotal } from "./metrics.ts";
+import { settlementCostPerPaymentUsd, settlementGasPerPayment, settlementUnprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { approximateUsd, isOverShare, type ProfitRule, usdOfUnits, usdOfWei } from "./profit.ts";
 import type { QueueItem } from "./queue.ts";
@@ -105,15 +105,15 @@ export class ProfitGuard {
     const rule = this.#net.profit?.();
     for (const kind of COST_KINDS) {
       const cost = costs.each(kind);
-      metrics.set(gasPerPaymentGauge, Number(cost.gas), { network, kind });
+      metrics.set(settlementGasPerPayment, Number(cost.gas), { network, kind });
       const usd = rule === undefined ? undefined : this.#usdOf(cost, rule);
-      if (usd !== undefined) metrics.set(costUsdGauge, approximateUsd(usd), { network, kind });
-      else metrics.remove?.(costUsdGauge, { network, kind });
+      if (usd !== undefined) metrics.set(settlementCostPerPaymentUsd, approximateUsd(usd), { network, kind });
+      else metrics.remove?.(settlementCostPerPaymentUsd, { network, kind });
     }
   }
 
   #count(action: "refused" | "held" | "settled", payments = 1): void {
-    this.#modules.metrics.count(unprofitableTotal, { network: this.#net.network, action }, payments);
+    this.#modules.metrics.count(settlementUnprofitableTotal, { network: this.#net.network, action }, payments);
   }
 
   /** What a sale is measured by: its share of a full transaction if it can wait for one, else one by itself. */

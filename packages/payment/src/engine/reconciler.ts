@@ -2,7 +2,7 @@ import { isAppError, type Log, type Metrics, type SettlementId } from "@turnpike
 import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
-import { settlementsTotal, unresolvedGauge } from "./metrics.ts";
+import { settlementsTotal, settlementUnresolved } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
 import type { Resolver } from "./resolver.ts";
 import { blockBelow, evidenceIn, findUse } from "./search.ts";
@@ -66,7 +66,7 @@ export class Reconciler {
     const final = await blockBelow(chain, head, finalityBlocks, signal);
     const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
     const payments = await ledger.unresolved(query);
-    metrics.set(unresolvedGauge, payments.length, { network });
+    metrics.set(settlementUnresolved, payments.length, { network });
     await this.#each(payments, (payment) => this.#resolveOne(payment, head, signal));
   }
 

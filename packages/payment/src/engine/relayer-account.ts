@@ -15,7 +15,7 @@ import { type GasPolicy, settlementCall, settlementGas } from "./calls.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { bumpFees, type FeePolicy, type Fees } from "./fees.ts";
 import { type Journaled, journalBatch } from "./journal.ts";
-import { batchSize, broadcastsTotal } from "./metrics.ts";
+import { settlementBatchPayments, settlementBroadcastsTotal } from "./metrics.ts";
 import { OpenBatch } from "./open-batch.ts";
 import type { QueueItem } from "./queue.ts";
 
@@ -220,7 +220,7 @@ export class RelayerAccount {
     const end = Math.min(first.nonce, chainNonce + maxOpenBatches);
     log.warn({ relayer: this.relayer, from: chainNonce, to: end - 1 }, "filling nonces that the chain has lost");
     for (let nonce = chainNonce; nonce < end; nonce++) {
-      metrics.count(broadcastsTotal, { network: lease.network, kind: "filler" });
+      metrics.count(settlementBroadcastsTotal, { network: lease.network, kind: "filler" });
       await chain.send(this.#sign([], nonce, CANCEL_GAS, tip).raw, signal);
     }
   }
@@ -274,7 +274,7 @@ export class RelayerAccount {
       { alone: items.some(({ alone }) => alone), suspect: items.some(({ suspect }) => suspect === true) },
     );
     this.#open.set(batch.nonce, batch);
-    metrics.observe(batchSize, payments.length, { network: lease.network });
+    metrics.observe(settlementBatchPayments, payments.length, { network: lease.network });
     for (const item of items) item.commit();
     return batch;
   }
@@ -294,7 +294,7 @@ export class RelayerAccount {
     try {
       if (newest === undefined || signal.aborted || !this.#held) return;
       await faults.reach("engine.broadcast.before");
-      metrics.count(broadcastsTotal, { network: lease.network, kind });
+      metrics.count(settlementBroadcastsTotal, { network: lease.network, kind });
       const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.sendTimeoutMs)]);
       const reply = await chain.send(newest.raw, limit);
       if (reply.kind === "no-gas") {

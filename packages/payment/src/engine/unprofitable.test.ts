@@ -20,7 +20,7 @@ import type { Ledger } from "../ledger-types.ts";
 import type { Sale, Settler } from "../settler.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
-import { gasPerPaymentGauge, unprofitableTotal } from "./metrics.ts";
+import { settlementGasPerPayment, settlementUnprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { PRICE_DECIMALS, type WhenUnprofitable } from "./profit.ts";
 
@@ -57,10 +57,10 @@ async function openRig(rule: WhenUnprofitable, change: Partial<EngineNetwork> = 
   const metrics = {
     ...noMetrics,
     count(spec: MetricSpec, labels?: Labels, by = 1) {
-      for (let n = 0; spec === unprofitableTotal && n < by; n++) actions.push(labels?.action ?? "");
+      for (let n = 0; spec === settlementUnprofitableTotal && n < by; n++) actions.push(labels?.action ?? "");
     },
     set(spec: MetricSpec, value: number, labels?: Labels) {
-      if (spec === gasPerPaymentGauge) gauges.set(labels?.kind ?? "", value);
+      if (spec === settlementGasPerPayment) gauges.set(labels?.kind ?? "", value);
     },
   };
   const price = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);

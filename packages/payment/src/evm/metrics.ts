@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Time of one HTTP exchange with a settlement chain's node. `outcome`: ok, error (a JSON-RPC error alone), wire. */
-export const rpcSeconds: MetricSpec = {
+export const settlementRpcSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_settlement_rpc_seconds",
   help: "Time of one HTTP exchange with a settlement chain's node",
@@ -10,7 +10,7 @@ export const rpcSeconds: MetricSpec = {
 };
 
 /** JSON-RPC calls to settlement chains; several may share one exchange. */
-export const rpcCallsTotal: MetricSpec = {
+export const settlementRpcCallsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_rpc_calls_total",
   help: "JSON-RPC calls to settlement chains' nodes",
@@ -18,7 +18,7 @@ export const rpcCallsTotal: MetricSpec = {
 };
 
 /** Exchanges that went to another URL because the one before failed on the wire. */
-export const rpcFailoversTotal: MetricSpec = {
+export const settlementRpcFailoversTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_rpc_failovers_total",
   help: "Exchanges that were repeated at another node because the one before failed on the wire",
@@ -26,4 +26,8 @@ export const rpcFailoversTotal: MetricSpec = {
 };
 
 /** All metrics of this folder. */
-export const EVM_METRICS: readonly MetricSpec[] = [rpcSeconds, rpcCallsTotal, rpcFailoversTotal];
+export const EVM_METRICS: readonly MetricSpec[] = [
+  settlementRpcSeconds,
+  settlementRpcCallsTotal,
+  settlementRpcFailoversTotal,
+];

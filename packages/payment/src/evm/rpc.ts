@@ -1,7 +1,7 @@
 import { AppError, FaultLogThrottle, hostOf, isAppError, isRecord, type Log, type Metrics } from "@turnpike/base";
 import { type Dispatcher, Pool } from "undici";
 import { decodeQuantity } from "./abi.ts";
-import { rpcCallsTotal, rpcFailoversTotal, rpcSeconds } from "./metrics.ts";
+import { settlementRpcCallsTotal, settlementRpcFailoversTotal, settlementRpcSeconds } from "./metrics.ts";
 
 /** One JSON-RPC call. */
 export interface RpcCall {
@@ -102,7 +102,7 @@ export class EvmRpcClient implements EvmRpc {
   }
 
   async call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<RpcReply> {
-    this.#metrics.count(rpcCallsTotal, { method });
+    this.#metrics.count(settlementRpcCallsTotal, { method });
     return (await this.#askAny([{ method, params }], signal))[0] ?? never();
   }
 
@@ -120,7 +120,7 @@ export class EvmRpcClient implements EvmRpc {
   }
 
   #count(calls: readonly RpcCall[]): void {
-    for (const { method } of calls) this.#metrics.count(rpcCallsTotal, { method });
+    for (const { method } of calls) this.#metrics.count(settlementRpcCallsTotal, { method });
   }
 
   /** Asks the nodes in turn until one answers; those that failed a short time ago come last. */
@@ -131,7 +131,7 @@ export class EvmRpcClient implements EvmRpc {
     let last: unknown;
     for (const [at, node] of order.entries()) {
       signal?.throwIfAborted();
-      if (at > 0) this.#metrics.count(rpcFailoversTotal, { host: node.host });
+      if (at > 0) this.#metrics.count(settlementRpcFailoversTotal, { host: node.host });
       try {
         await node.requireChain(signal);
         const replies = await node.ask(calls, signal);
@@ -270,7 +270,7 @@ class HttpNode {
       outcome = isRecord(answer) && "error" in answer ? "error" : "ok";
       return answer;
     } finally {
-      this.#metrics.observe(rpcSeconds, (performance.now() - started) / 1_000, { host: this.host, outcome });
+      this.#metrics.observe(settlementRpcSeconds, (performance.now() - started) / 1_000, { host: this.host, outcome });
     }
   }
 

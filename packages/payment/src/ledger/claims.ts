@@ -3,7 +3,7 @@ import { AppError, bytesToHex, type ErrorCode, hexToBytes, type SettlementId } f
 import type { ClaimResult, NewClaim } from "../ledger-types.ts";
 import { mayBeSent } from "./database-errors.ts";
 import { createGroup } from "./group.ts";
-import { ledgerOrphansTotal } from "./metrics.ts";
+import { ledgerOrphansReleasedTotal } from "./metrics.ts";
 import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
@@ -134,7 +134,7 @@ export class Claims {
         if (released < ORPHAN_PAGE) break;
       }
       if (total > 0) {
-        metrics.count(ledgerOrphansTotal, {}, total);
+        metrics.count(ledgerOrphansReleasedTotal, {}, total);
         log.warn({ released: total }, "claims of dead processes were released");
       }
       return total;

@@ -44,7 +44,7 @@ export const ledgerConnections: MetricSpec = {
 };
 
 /** Claims of dead processes that this process released. */
-export const ledgerOrphansTotal: MetricSpec = {
+export const ledgerOrphansReleasedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_ledger_orphans_released_total",
   help: "Claims of dead processes that were released.",
@@ -71,7 +71,7 @@ export const LEDGER_METRICS: readonly MetricSpec[] = [
   ledgerSumsTimestampSeconds,
   ledgerQuerySeconds,
   ledgerConnections,
-  ledgerOrphansTotal,
+  ledgerOrphansReleasedTotal,
   ledgerPrunedTotal,
   ledgerHolderLostTotal,
 ];

@@ -7,7 +7,7 @@ import {
   type SettlementChain,
 } from "../engine/chain.ts";
 import { ForeignPaymentWatch } from "../engine/foreign-payments.ts";
-import { facilitatorAnswersTotal } from "../engine/metrics.ts";
+import { remoteFacilitatorAnswersTotal } from "../engine/metrics.ts";
 import { PollPacer } from "../engine/pacer.ts";
 import { Reconciler } from "../engine/reconciler.ts";
 import { Resolver } from "../engine/resolver.ts";
@@ -162,7 +162,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
       const answer = await client.settle(payment, signal);
       await faults.reach("remote.ask.after");
       if (signal.aborted) return;
-      metrics.count(facilitatorAnswersTotal, { network: this.#net.network, answer: answer.kind });
+      metrics.count(remoteFacilitatorAnswersTotal, { network: this.#net.network, answer: answer.kind });
       this.#badAnswers = answer.kind === "absurd" || answer.kind === "none" ? this.#badAnswers + 1 : 0;
       if (this.#badAnswers === 0 && this.#faultLogs.facilitator.onRecovery())
         this.#log.info({}, "the facilitator answers again");

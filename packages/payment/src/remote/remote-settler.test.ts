@@ -21,7 +21,7 @@ import {
   timeLimit,
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
-import { facilitatorAnswersTotal } from "../engine/metrics.ts";
+import { remoteFacilitatorAnswersTotal } from "../engine/metrics.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
@@ -168,7 +168,7 @@ test(`a facilitator that ${Object.keys(hostile).join(", ")}: settles nothing; pe
     const answered = Promise.withResolvers<void>();
     const metrics = {
       ...noMetrics,
-      count: ({ name }: MetricSpec) => name === facilitatorAnswersTotal.name && answered.resolve(),
+      count: ({ name }: MetricSpec) => name === remoteFacilitatorAnswersTotal.name && answered.resolve(),
     };
     const modules = { ...own.modules(ledger, noFaults, clock), metrics };
     const settler = stack.use(await createRemoteSettler(options(fake.url, patience), modules));

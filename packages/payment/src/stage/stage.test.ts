@@ -20,7 +20,7 @@ import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@
 import { eventually } from "@turnpike/testkit";
 import { openLedger, startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
-import { admissionsTotal } from "../metrics.ts";
+import { paymentAdmissionsTotal } from "../metrics.ts";
 import type { Sale, Settler } from "../settler.ts";
 import type {
   Evidence,
@@ -162,7 +162,7 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
   const metrics: Metrics = {
     ...noMetrics,
     count(spec, labels) {
-      if (spec === admissionsTotal) admissions.push(labels?.result ?? "");
+      if (spec === paymentAdmissionsTotal) admissions.push(labels?.result ?? "");
     },
   };
   const options = {

@@ -1,7 +1,7 @@
 import type { ErrorCode, NetworkId, SettlementId } from "@turnpike/base";
 import type { PaidRequest, ParsedRequest, Relayed } from "@turnpike/protocol";
 import { decodePaymentHeader } from "../header.ts";
-import { admissionsTotal, outcomesTotal } from "../metrics.ts";
+import { paymentAdmissionsTotal, paymentOutcomesTotal } from "../metrics.ts";
 import { matchOption } from "../option.ts";
 import type { Settler } from "../settler.ts";
 import type { DecodedPayment, Outcome, PaymentRefusal, PresentedPayment, StoredAnswer } from "../types.ts";
@@ -82,7 +82,7 @@ export class X402PaymentStage implements PaymentStage {
     try {
       return this.#counted(await admission);
     } catch (error) {
-      this.#parts.metrics.count(admissionsTotal, { result: refusalCode(error) });
+      this.#parts.metrics.count(paymentAdmissionsTotal, { result: refusalCode(error) });
       throw error;
     }
   }
@@ -141,7 +141,7 @@ export class X402PaymentStage implements PaymentStage {
 
   #counted<A extends Admission>(admission: A): A {
     const result = admission.kind === "refused" ? admission.code : admission.kind;
-    this.#parts.metrics.count(admissionsTotal, { result });
+    this.#parts.metrics.count(paymentAdmissionsTotal, { result });
     return admission;
   }
 
@@ -154,7 +154,7 @@ export class X402PaymentStage implements PaymentStage {
       endOutcome(this.#parts.payers, claim.attempt, outcome, true);
       claim.finish(outcome);
     }
-    this.#parts.metrics.count(outcomesTotal, { outcome: outcome.kind });
+    this.#parts.metrics.count(paymentOutcomesTotal, { outcome: outcome.kind });
     return outcome;
   }
 }

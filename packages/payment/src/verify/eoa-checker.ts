@@ -4,7 +4,7 @@ import type { BoundedMap } from "../bounded-map.ts";
 import { decodeAggregate3, encodeAggregate3, encodeTransferVrs, type Result3 } from "../evm/abi.ts";
 import type { RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
-import { verificationBatch } from "./metrics.ts";
+import { paymentVerificationBatchPayments } from "./metrics.ts";
 import {
   blockCalls,
   type ChainAccess,
@@ -88,7 +88,7 @@ export class EoaChecker {
   }
 
   async #check(batch: readonly Waiter[]): Promise<void> {
-    this.#modules.metrics.observe(verificationBatch, batch.length);
+    this.#modules.metrics.observe(paymentVerificationBatchPayments, batch.length);
     try {
       const exchange = await this.#exchange(batch);
       for (const [index, waiter] of batch.entries()) {

@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Verifications by step (`free`, `chain`) and result: `ok`, or the code of the refusal. */
-export const verificationsTotal: MetricSpec = {
+export const paymentVerificationsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_payment_verifications_total",
   help: "Verifications of payments by step and result",
@@ -9,7 +9,7 @@ export const verificationsTotal: MetricSpec = {
 };
 
 /** Time of one verification step, waiting included. */
-export const verificationSeconds: MetricSpec = {
+export const paymentVerificationSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_payment_verification_seconds",
   help: "Time of one step of a verification, waiting included",
@@ -18,7 +18,7 @@ export const verificationSeconds: MetricSpec = {
 };
 
 /** Payments that were verified by one exchange with the chain. */
-export const verificationBatch: MetricSpec = {
+export const paymentVerificationBatchPayments: MetricSpec = {
   kind: "histogram",
   name: "turnpike_payment_verification_batch_payments",
   help: "Payments verified by one exchange with the chain",
@@ -26,14 +26,14 @@ export const verificationBatch: MetricSpec = {
 };
 
 /** Threads that recover signers and were lost. */
-export const recoverWorkerExits: MetricSpec = {
+export const paymentRecoverWorkerExitsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_payment_recover_worker_exits_total",
   help: "Signature threads that ended without being asked to",
 };
 
 /** Signatures that wait for a thread. */
-export const recoverQueue: MetricSpec = {
+export const paymentRecoverQueue: MetricSpec = {
   kind: "gauge",
   name: "turnpike_payment_recover_queue",
   help: "Signatures that wait for a signature thread",
@@ -50,10 +50,10 @@ export const chainTimeOffsetSeconds: MetricSpec = {
 
 /** All metrics of this folder. */
 export const VERIFY_METRICS: readonly MetricSpec[] = [
-  verificationsTotal,
-  verificationSeconds,
-  verificationBatch,
-  recoverWorkerExits,
-  recoverQueue,
+  paymentVerificationsTotal,
+  paymentVerificationSeconds,
+  paymentVerificationBatchPayments,
+  paymentRecoverWorkerExitsTotal,
+  paymentRecoverQueue,
   chainTimeOffsetSeconds,
 ];

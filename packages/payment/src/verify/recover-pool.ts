@@ -1,6 +1,6 @@
 import { type Address, AppError, BatchThreads, type Log, type Metrics, systemClock } from "@turnpike/base";
 import { recoverSigner } from "@turnpike/crypto";
-import { recoverQueue, recoverWorkerExits } from "./metrics.ts";
+import { paymentRecoverQueue, paymentRecoverWorkerExitsTotal } from "./metrics.ts";
 import { packJobs, type RecoverJob, signerAt } from "./recover-wire.ts";
 
 interface RecoverPoolOptions {
@@ -38,8 +38,8 @@ export class RecoverPool implements AsyncDisposable {
         unpack: (signers, jobs) => jobs.map((_, index) => ({ signer: signerAt(signers, index) })),
         log,
         clock: systemClock,
-        queued: (jobs) => metrics.set(recoverQueue, jobs),
-        exited: () => metrics.count(recoverWorkerExits),
+        queued: (jobs) => metrics.set(paymentRecoverQueue, jobs),
+        exited: () => metrics.count(paymentRecoverWorkerExitsTotal),
       },
     );
   }

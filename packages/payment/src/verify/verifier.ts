@@ -6,7 +6,7 @@ import { isErc6492, unwrapErc6492 } from "../evm/erc6492.ts";
 import type { DecodedPayment, PaymentOption, PaymentRefusal, Verification, Verifier } from "../types.ts";
 import { VerifierChain } from "./chain.ts";
 import { domainSeparator, transferDigest } from "./digest.ts";
-import { verificationSeconds, verificationsTotal } from "./metrics.ts";
+import { paymentVerificationSeconds, paymentVerificationsTotal } from "./metrics.ts";
 import { chainIdOf, checkNetwork } from "./network-check.ts";
 import { DEFAULT_MARGIN_SECONDS, DEFAULT_MAX_QUEUED, type VerifierModules, type VerifierOptions } from "./options.ts";
 import { refuse } from "./reading.ts";
@@ -200,8 +200,8 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
       result = "OVERLOADED";
       return refuse("OVERLOADED");
     } finally {
-      metrics.observe(verificationSeconds, (performance.now() - started) / 1_000, { step });
-      metrics.count(verificationsTotal, { step, result });
+      metrics.observe(paymentVerificationSeconds, (performance.now() - started) / 1_000, { step });
+      metrics.count(paymentVerificationsTotal, { step, result });
     }
   }
 }

@@ -1,6 +1,6 @@
 import type { Clock, Metrics, ServiceId } from "@turnpike/base";
 import type { Entry, RemovalReason } from "./entry.ts";
-import { CACHE_BYTES, CACHE_ENTRIES, CACHE_REMOVALS } from "./metrics.ts";
+import { relayCacheBytes, relayCacheEntries, relayCacheRemovalsTotal } from "./metrics.ts";
 import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
 import { ServiceCache, type StoreTools } from "./service-cache.ts";
 import { Sieve } from "./sieve.ts";
@@ -81,8 +81,8 @@ export class AnswerCache {
         run();
       }
       const { metrics } = this.#modules;
-      metrics.set(CACHE_BYTES, this.#order.bytes);
-      metrics.set(CACHE_ENTRIES, this.#order.count);
+      metrics.set(relayCacheBytes, this.#order.bytes);
+      metrics.set(relayCacheEntries, this.#order.count);
       if (this.#waiting.length > 0) this.#deferRound();
     });
   }
@@ -100,6 +100,6 @@ export class AnswerCache {
 
   #removed(entry: Entry, reason: RemovalReason): void {
     this.#order.remove(entry);
-    this.#modules.metrics.count(CACHE_REMOVALS, { reason });
+    this.#modules.metrics.count(relayCacheRemovalsTotal, { reason });
   }
 }

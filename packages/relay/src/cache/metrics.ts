@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Answers that came from the cache. */
-export const CACHE_HITS: MetricSpec = {
+export const relayCacheHitsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_cache_hits_total",
   help: "Answers from the cache by service and rule",
@@ -9,7 +9,7 @@ export const CACHE_HITS: MetricSpec = {
 };
 
 /** Calls whose answer may be kept, and was not there. */
-export const CACHE_MISSES: MetricSpec = {
+export const relayCacheMissesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_cache_misses_total",
   help: "Cacheable calls whose answer was not kept, by service and rule",
@@ -17,7 +17,7 @@ export const CACHE_MISSES: MetricSpec = {
 };
 
 /** Answers that left the cache, by why: room, expired, head, reorg, operator, replaced or cleared. */
-export const CACHE_REMOVALS: MetricSpec = {
+export const relayCacheRemovalsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_cache_removals_total",
   help: "Answers that left the cache by reason",
@@ -25,14 +25,14 @@ export const CACHE_REMOVALS: MetricSpec = {
 };
 
 /** Memory of the kept answers: keys, bodies and overhead. */
-export const CACHE_BYTES: MetricSpec = {
+export const relayCacheBytes: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_cache_bytes",
   help: "Bytes of kept answers with keys and overhead",
 };
 
 /** Kept answers. */
-export const CACHE_ENTRIES: MetricSpec = {
+export const relayCacheEntries: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_cache_entries",
   help: "Kept answers",
@@ -40,9 +40,9 @@ export const CACHE_ENTRIES: MetricSpec = {
 
 /** All metrics of the cache. */
 export const CACHE_METRICS: readonly MetricSpec[] = [
-  CACHE_HITS,
-  CACHE_MISSES,
-  CACHE_REMOVALS,
-  CACHE_BYTES,
-  CACHE_ENTRIES,
+  relayCacheHitsTotal,
+  relayCacheMissesTotal,
+  relayCacheRemovalsTotal,
+  relayCacheBytes,
+  relayCacheEntries,
 ];

@@ -3,7 +3,7 @@ import type { UpstreamAnswer } from "../answers/upstream-answer.ts";
 import { findMembers } from "../members.ts";
 import type { CallKey } from "./call-key.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
-import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
+import { relayCacheHitsTotal, relayCacheMissesTotal } from "./metrics.ts";
 import type { AnswerCacheOptions } from "./options.ts";
 import { isEmptyResult, type Life, lifeOf, type RuleName, subjectOf } from "./policy.ts";
 import { storeBody } from "./stored-body.ts";
@@ -84,13 +84,13 @@ export class ServiceCache implements EntryOwner {
     if (entry !== undefined && entry.key.text === key.text) {
       const answer = this.#use(entry, id, nowMs);
       if (answer !== undefined) {
-        this.#tools.metrics.count(CACHE_HITS, this.#labels.get(entry.rule));
+        this.#tools.metrics.count(relayCacheHitsTotal, this.#labels.get(entry.rule));
         return { kind: "hit", answer, ageMs: nowMs - entry.storedMs };
       }
     }
     const subject = subjectOf(rule, refs);
     if (subject === undefined) return undefined;
-    this.#tools.metrics.count(CACHE_MISSES, this.#labels.get(subject.rule));
+    this.#tools.metrics.count(relayCacheMissesTotal, this.#labels.get(subject.rule));
     if (subject.isHead && this.#isFirst(key)) return undefined;
     const { forkMark } = this.#chain;
     const finalBlocks = this.#chain.final(nowMs);

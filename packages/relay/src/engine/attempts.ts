@@ -7,7 +7,7 @@ import {
   type UpstreamAnswer,
 } from "../answers/upstream-answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
-import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
+import { relayAttemptDurationSeconds, relayAttemptsTotal } from "../metrics.ts";
 import { isHeldAgainst } from "../quality/score.ts";
 import { retryAfterMsOf, type SendHandle, type SendPurpose } from "../transport/transport.ts";
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
@@ -103,8 +103,8 @@ export class Attempts {
     const outcome = outcomeOf(result);
     const blame = result.ok ? "none" : result.blame;
     const reason = result.ok ? "none" : result.reason;
-    metrics.count(ATTEMPTS, { service, outcome, blame, reason });
-    metrics.observe(ATTEMPT_DURATION, (nowMs - startMs) / 1_000, { service, outcome });
+    metrics.count(relayAttemptsTotal, { service, outcome, blame, reason });
+    metrics.observe(relayAttemptDurationSeconds, (nowMs - startMs) / 1_000, { service, outcome });
     const latencyMs = nowMs - startMs;
     if (result.ok) {
       target.quality.good(nowMs, latencyMs);

@@ -1,6 +1,6 @@
 import { AppError, asBuffer, isRecord, type Metrics } from "@turnpike/base";
 import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
-import { CROSS_CHECKS } from "../metrics.ts";
+import { relayCrossChecksTotal } from "../metrics.ts";
 import type { SendPurpose } from "../transport/transport.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { RetryOptions } from "./retrying-request.ts";
@@ -75,7 +75,7 @@ function sameOpinion(a: Opinion, b: Opinion): boolean {
 export async function crossCheck(job: Job, required: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
   const service = job.context.service.id;
   const { strict } = job.context.rules.crossCheck;
-  const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
+  const count = (result: string): void => tools.metrics.count(relayCrossChecksTotal, { service, result });
   const available = tools.operators(job);
   if (available < required) {
     count("too_few");

@@ -4,7 +4,7 @@ import type { BackendCall } from "@turnpike/protocol";
 import type { AttemptResult } from "../answers/upstream-answer.ts";
 import type { ChainView } from "../chain-view/chain-view.ts";
 import type { Probe, ProbeReading, ProbeStep } from "../families/family.ts";
-import { HEALTHY, PROBES } from "../metrics.ts";
+import { relayProbesTotal, relaySupplierHealthy } from "../metrics.ts";
 import { probeKey } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
 import { isDropReason } from "../suppliers/supplier-set.ts";
@@ -133,13 +133,16 @@ export class Health {
       // The other question stands behind this one.
       if (!isWrong && !isInstead && seen[at + 1]?.isInstead === true) continue;
       const isUnreached = !result.ok && result.blame === "wire";
-      metrics.count(PROBES, { service, result: isWrong ? "wrong_chain" : isUnreached ? "unreachable" : "bad" });
+      metrics.count(relayProbesTotal, {
+        service,
+        result: isWrong ? "wrong_chain" : isUnreached ? "unreachable" : "bad",
+      });
       if (isWrong) this.#setChain("wrong");
       else quality.probeFailed(nowMs, result.ok ? "error" : result.reason, latencyMs);
       this.#setUp(false);
       return;
     }
-    metrics.count(PROBES, { service, result: "good" });
+    metrics.count(relayProbesTotal, { service, result: "good" });
     this.#setChain("right");
     this.#setUp(true);
   }
@@ -168,7 +171,7 @@ export class Health {
     this.#isUp = isUp;
     const { service } = this.#options;
     const { operator, rpcType } = this.#options.endpoint;
-    this.#modules.metrics.set(HEALTHY, isUp ? 1 : 0, { service: service.id, operator, rpc_type: rpcType });
+    this.#modules.metrics.set(relaySupplierHealthy, isUp ? 1 : 0, { service: service.id, operator, rpc_type: rpcType });
     if (!isUp) this.#modules.log.warn(this.#fields(), "supplier is down");
     else if (!isFirst) this.#modules.log.info(this.#fields(), "supplier is up");
   }

@@ -2,7 +2,7 @@ import { isRecord, type Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../answers/upstream-answer.ts";
 import { findMembers } from "../members.ts";
-import { SPLIT_LOGS } from "../metrics.ts";
+import { relaySplitLogsTotal } from "../metrics.ts";
 import type { Job } from "./job.ts";
 
 export interface LogSplittingTools {
@@ -207,7 +207,7 @@ export async function splitLogs(job: Job, tools: LogSplittingTools): Promise<Ups
   if (range === undefined) return tools.ask(job);
   const parts = new LogSplitter(job, tools, maxParts, tip);
   const lists = await parts.askAll(planned ?? halves(range, tip));
-  tools.metrics.count(SPLIT_LOGS, {
+  tools.metrics.count(relaySplitLogsTotal, {
     service: job.context.service.id,
     result: lists === undefined ? "failed" : "joined",
   });

@@ -26,7 +26,7 @@ import {
 import { engineOptions } from "../../test/engine-options.ts";
 import { createRelayEngine, type RelayEngineOptions, type ServiceSuppliers } from "../create-relay-engine.ts";
 import { parsePaid } from "../families/registry.ts";
-import { BREAKER_OPEN } from "../metrics.ts";
+import { relayBreakerOpen } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
 import type { RelayOutcome } from "../types.ts";
 import type { RelayEngine } from "./relay-engine.ts";
@@ -342,7 +342,7 @@ test("a method that one does not know is asked of another, without harm to its o
   const metrics: Metrics = {
     ...noMetrics,
     set: (spec, value, labels) => {
-      if (spec === BREAKER_OPEN && value === 1) opened.push(labels?.operator ?? "");
+      if (spec === relayBreakerOpen && value === 1) opened.push(labels?.operator ?? "");
     },
   };
   await using relay = relayTo([poor, other], {}, {}, metrics);

@@ -20,7 +20,7 @@ import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer
 import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families/registry.ts";
 import { RelayMemory } from "../memory.ts";
-import { IN_FLIGHT, RELAYS } from "../metrics.ts";
+import { relayInFlight, relaysTotal } from "../metrics.ts";
 import { DEFAULT_PROBER, Prober } from "../quality/prober.ts";
 import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
@@ -300,7 +300,7 @@ export class RelayEngine implements Relay, RelayControl {
         good++;
         return relayedOf(request, outcome);
       });
-      if (good > 0) this.#modules.metrics.count(RELAYS, { service: first.request.serviceId, result: "ok" }, good);
+      if (good > 0) this.#modules.metrics.count(relaysTotal, { service: first.request.serviceId, result: "ok" }, good);
       return relayed;
     } finally {
       this.#countInFlight(-1);
@@ -364,25 +364,25 @@ export class RelayEngine implements Relay, RelayControl {
 
   #countInFlight(change: 1 | -1): void {
     this.#inFlight += change;
-    this.#modules.metrics.set(IN_FLIGHT, this.#inFlight);
+    this.#modules.metrics.set(relayInFlight, this.#inFlight);
   }
 
   #finish(request: PaidRequest | FreeRequest, outcome: UpstreamOutcome): RelayOutcome {
     const { serviceId } = request.request;
     if (!outcome.ok) return this.#failed(serviceId, outcome);
-    this.#modules.metrics.count(RELAYS, { service: serviceId, result: "ok" });
+    this.#modules.metrics.count(relaysTotal, { service: serviceId, result: "ok" });
     return relayedOf(request, outcome);
   }
 
   #failed(service: ServiceId, outcome: RelayFailure | undefined): RelayFailure {
     const { code, attempts } = outcome ?? { code: "INTERNAL", attempts: 0 };
-    this.#modules.metrics.count(RELAYS, { service, result: code });
+    this.#modules.metrics.count(relaysTotal, { service, result: code });
     return { ok: false, code, attempts };
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
     // An id that is not served must not become a label.
-    this.#modules.metrics.count(RELAYS, {
+    this.#modules.metrics.count(relaysTotal, {
       service: this.#contexts.has(serviceId) ? serviceId : "unknown",
       result: code,
     });

@@ -1,7 +1,7 @@
 import { type Clock, type Deadline, type Deadlines, type ErrorCode, isAppError, type Metrics } from "@turnpike/base";
 import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import type { FailureReason } from "../families/family.ts";
-import { HEDGES } from "../metrics.ts";
+import { relayHedgesTotal } from "../metrics.ts";
 import type { SendHandle, SendPurpose } from "../transport/transport.ts";
 import type { Job } from "./job.ts";
 import type { Target } from "./target.ts";
@@ -285,7 +285,7 @@ class RetryingRequest {
 
   #countHedge(result: "won" | "lost"): void {
     if (result === "won" || (this.#running.size > 0 && [...this.#running].some(({ isHedge }) => isHedge)))
-      this.#tools.metrics.count(HEDGES, { service: this.#job.context.service.id, result });
+      this.#tools.metrics.count(relayHedgesTotal, { service: this.#job.context.service.id, result });
   }
 
   #fail(): void {

@@ -8,7 +8,7 @@ import { eventually, probeResult, startUpstream, type Upstream, virtualClock } f
 import { engineOptions } from "../../test/engine-options.ts";
 import { createRelayEngine } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
-import { ATTEMPTS } from "../metrics.ts";
+import { relayAttemptsTotal } from "../metrics.ts";
 import type { RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
@@ -107,7 +107,7 @@ suite("a batch with one call that breaks it", () => {
     await using upstream = await startPoisonable(hang, hang);
     let answered = 0;
     const count: Metrics["count"] = (spec, labels) => {
-      if (spec === ATTEMPTS && labels?.outcome === "good") answered++;
+      if (spec === relayAttemptsTotal && labels?.outcome === "good") answered++;
     };
     await using relay = relayTo(upstream, { ...noMetrics, count });
     await relay.start();

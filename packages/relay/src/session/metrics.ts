@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Sessions that can be used now, one an application. */
-export const SESSIONS: MetricSpec = {
+export const relaySessions: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_sessions",
   help: "Sessions of the relay protocol that are in use, by service",
@@ -9,14 +9,14 @@ export const SESSIONS: MetricSpec = {
 };
 
 /** Services that are left out, of those that only the chain has: there is room for so many alone. */
-export const SERVICES_LEFT_OUT: MetricSpec = {
+export const relayServicesLeftOut: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_services_left_out",
   help: "Registered services with an application of this gateway that are not served, for lack of room",
 };
 
 /** Questions for a session: ok, refused, unreachable, busy or not-ours. */
-export const SESSION_LOADS: MetricSpec = {
+export const relaySessionLoadsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_session_loads_total",
   help: "Sessions asked of the chain, by service and result",
@@ -24,7 +24,7 @@ export const SESSION_LOADS: MetricSpec = {
 };
 
 /** How many blocks of a session had passed when it came into use. */
-export const SESSION_AGE: MetricSpec = {
+export const relaySessionAgeBlocks: MetricSpec = {
   kind: "histogram",
   name: "turnpike_relay_session_age_blocks",
   help: "Blocks of a session that had passed when it came into use",
@@ -32,7 +32,7 @@ export const SESSION_AGE: MetricSpec = {
 };
 
 /** Relays that were signed and sent, by what for. Each is paid for by the application when it is answered. */
-export const SIGNED_RELAYS: MetricSpec = {
+export const relaySignedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_signed_total",
   help: "Signed relays by service, purpose and result",
@@ -41,9 +41,9 @@ export const SIGNED_RELAYS: MetricSpec = {
 
 /** Metrics of sessions. */
 export const SESSION_METRICS: readonly MetricSpec[] = [
-  SESSIONS,
-  SERVICES_LEFT_OUT,
-  SESSION_LOADS,
-  SESSION_AGE,
-  SIGNED_RELAYS,
+  relaySessions,
+  relayServicesLeftOut,
+  relaySessionLoadsTotal,
+  relaySessionAgeBlocks,
+  relaySignedTotal,
 ];

@@ -2,7 +2,7 @@ import type { Clock, Log, Metrics } from "@turnpike/base";
 import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application } from "@turnpike/proto";
 import { type GatewaySession, loadSession } from "./gateway-session.ts";
-import { SERVICES_LEFT_OUT, SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
+import { relayServicesLeftOut, relaySessionAgeBlocks, relaySessionLoadsTotal, relaySessions } from "./metrics.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 export interface SessionSourceOptions {
@@ -215,7 +215,7 @@ export class SessionSource implements AsyncDisposable {
       const result = await loadSession({ applicationAddress, serviceId, heightBlocks }, this.#keys, queries);
       // Its application has left meanwhile.
       if (this.#slots.get(nameOf(slot)) !== slot) return;
-      metrics.count(SESSION_LOADS, { service: serviceId, result: result.ok ? "ok" : result.fault });
+      metrics.count(relaySessionLoadsTotal, { service: serviceId, result: result.ok ? "ok" : result.fault });
       if (result.ok) {
         slot.fault = undefined;
         slot.failures = 0;
@@ -249,10 +249,10 @@ export class SessionSource implements AsyncDisposable {
     slot.session = session;
     const { metrics, head } = this.#modules;
     const now = this.sessionsOf(slot.serviceId);
-    metrics.set(SESSIONS, now.length, { service: slot.serviceId });
+    metrics.set(relaySessions, now.length, { service: slot.serviceId });
     const newest = head.newest?.heightBlocks;
     if (session !== undefined && newest !== undefined) {
-      metrics.observe(SESSION_AGE, Number(newest - session.header.sessionStartBlockHeight), {});
+      metrics.observe(relaySessionAgeBlocks, Number(newest - session.header.sessionStartBlockHeight), {});
     }
     for (const listener of this.#listeners) listener(slot.serviceId, now);
   }
@@ -274,7 +274,7 @@ export class SessionSource implements AsyncDisposable {
         this.#slots.delete(name);
         this.#put(slot, undefined);
         if (!this.hasApplication(slot.serviceId)) {
-          this.#modules.metrics.remove?.(SESSIONS, { service: slot.serviceId });
+          this.#modules.metrics.remove?.(relaySessions, { service: slot.serviceId });
         }
       }
       for (const [name, { applicationAddress, serviceId }] of found) {
@@ -375,7 +375,7 @@ export class SessionSource implements AsyncDisposable {
 
   #noteLeftOut(services: number): void {
     const { metrics, log } = this.#modules;
-    metrics.set(SERVICES_LEFT_OUT, services);
+    metrics.set(relayServicesLeftOut, services);
     if (services > 0 && this.#leftOut === 0) log.warn({ services }, "registered services are left out");
     this.#leftOut = services;
   }

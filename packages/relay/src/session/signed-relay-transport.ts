@@ -22,7 +22,7 @@ import type {
   UpstreamResponse,
 } from "../transport/transport.ts";
 import { ExtraRelays } from "./extra-relays.ts";
-import { SIGNED_RELAYS } from "./metrics.ts";
+import { relaySignedTotal } from "./metrics.ts";
 import type { SessionSigners } from "./session-signers.ts";
 import type { SessionSource } from "./session-source.ts";
 import { type SessionChoice, SessionEndpoint } from "./session-supplier-set.ts";
@@ -253,7 +253,7 @@ export class SignedRelayTransport implements SupplierTransport {
   }
 
   #count(service: ServiceId, purpose: SendPurpose, result: string): void {
-    this.#modules.metrics.count(SIGNED_RELAYS, { service, purpose, result });
+    this.#modules.metrics.count(relaySignedTotal, { service, purpose, result });
   }
 
   #ended<T extends UpstreamResponse | TransportFailure>(

@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Open WebSockets to suppliers. */
-export const UPSTREAM_SOCKETS: MetricSpec = {
+export const relayUpstreamWebsockets: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_upstream_websockets",
   help: "Open WebSockets to suppliers",
@@ -9,7 +9,7 @@ export const UPSTREAM_SOCKETS: MetricSpec = {
 };
 
 /** Subscriptions at suppliers; each may serve many clients. */
-export const UPSTREAM_SUBSCRIPTIONS: MetricSpec = {
+export const relayUpstreamSubscriptions: MetricSpec = {
   kind: "gauge",
   name: "turnpike_relay_upstream_subscriptions",
   help: "Subscriptions at suppliers",
@@ -17,7 +17,7 @@ export const UPSTREAM_SUBSCRIPTIONS: MetricSpec = {
 };
 
 /** WebSockets to suppliers that ended while they were in use, by reason. */
-export const UPSTREAM_LOSSES: MetricSpec = {
+export const relayUpstreamWebsocketLossesTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_upstream_websocket_losses_total",
   help: "WebSockets to suppliers that were lost or given up, by reason",
@@ -25,7 +25,7 @@ export const UPSTREAM_LOSSES: MetricSpec = {
 };
 
 /** Events that were fetched because no supplier had sent them: after a change of supplier, or in a gap. */
-export const REPLAYED_EVENTS: MetricSpec = {
+export const relayReplayedEventsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_replayed_events_total",
   help: "Events that were fetched to fill a gap",
@@ -33,7 +33,7 @@ export const REPLAYED_EVENTS: MetricSpec = {
 };
 
 /** Events that were held back because they had been delivered. */
-export const REPEATED_EVENTS: MetricSpec = {
+export const relayRepeatedEventsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_repeated_events_total",
   help: "Events that were not delivered again",
@@ -42,9 +42,9 @@ export const REPEATED_EVENTS: MetricSpec = {
 
 /** All metrics of the subscriptions, for the test that holds them to the dashboards. */
 export const SUBSCRIPTION_METRICS: readonly MetricSpec[] = [
-  UPSTREAM_SOCKETS,
-  UPSTREAM_SUBSCRIPTIONS,
-  UPSTREAM_LOSSES,
-  REPLAYED_EVENTS,
-  REPEATED_EVENTS,
+  relayUpstreamWebsockets,
+  relayUpstreamSubscriptions,
+  relayUpstreamWebsocketLossesTotal,
+  relayReplayedEventsTotal,
+  relayRepeatedEventsTotal,
 ];

@@ -8,11 +8,11 @@ import type { TransportSocket } from "../transport/transport.ts";
 import { cometDialect, type Dialect, evmDialect } from "./dialect.ts";
 import { FailoverSocket } from "./failover-socket.ts";
 import {
-  REPEATED_EVENTS,
-  REPLAYED_EVENTS,
-  UPSTREAM_LOSSES,
-  UPSTREAM_SOCKETS,
-  UPSTREAM_SUBSCRIPTIONS,
+  relayRepeatedEventsTotal,
+  relayReplayedEventsTotal,
+  relayUpstreamSubscriptions,
+  relayUpstreamWebsocketLossesTotal,
+  relayUpstreamWebsockets,
 } from "./metrics.ts";
 import type { SubscriptionOptions } from "./options.ts";
 import { SocketSuppliers } from "./socket-suppliers.ts";
@@ -145,14 +145,14 @@ class SharedSubscriptions implements Subscriptions {
       log,
       random,
       tipBlocks: () => tipBlocks?.(service.id),
-      replayed: (kind, count) => count > 0 && metrics.count(REPLAYED_EVENTS, { ...label, kind }, count),
-      repeated: (kind) => metrics.count(REPEATED_EVENTS, { ...label, kind }),
-      lossOf: (reason) => metrics.count(UPSTREAM_LOSSES, { ...label, reason }),
+      replayed: (kind, count) => count > 0 && metrics.count(relayReplayedEventsTotal, { ...label, kind }, count),
+      repeated: (kind) => metrics.count(relayRepeatedEventsTotal, { ...label, kind }),
+      lossOf: (reason) => metrics.count(relayUpstreamWebsocketLossesTotal, { ...label, reason }),
       changed: () => {
         const all = [...sockets];
-        metrics.set(UPSTREAM_SOCKETS, all.filter((one) => one.isOpen).length, label);
+        metrics.set(relayUpstreamWebsockets, all.filter((one) => one.isOpen).length, label);
         metrics.set(
-          UPSTREAM_SUBSCRIPTIONS,
+          relayUpstreamSubscriptions,
           all.reduce((sum, one) => sum + one.held, 0),
           label,
         );

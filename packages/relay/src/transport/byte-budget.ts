@@ -1,5 +1,5 @@
 import type { Metrics } from "@turnpike/base";
-import { IN_FLIGHT_BYTES } from "../metrics.ts";
+import { relayInFlightBytes } from "../metrics.ts";
 
 /** The bytes that all responses together may hold while they arrive. */
 export class ByteBudget {
@@ -16,13 +16,13 @@ export class ByteBudget {
   acquire(bytes: number): boolean {
     if (this.#held + bytes > this.#maxBytes) return false;
     this.#held += bytes;
-    this.#metrics.set(IN_FLIGHT_BYTES, this.#held);
+    this.#metrics.set(relayInFlightBytes, this.#held);
     return true;
   }
 
   release(bytes: number): void {
     if (bytes === 0) return;
     this.#held -= bytes;
-    this.#metrics.set(IN_FLIGHT_BYTES, this.#held);
+    this.#metrics.set(relayInFlightBytes, this.#held);
   }
 }

@@ -2,7 +2,7 @@ import { type Clock, Deadlines, type Log, type Metrics, noMetrics, silentLog } f
 import { HttpPool, RequestHead } from "@turnpike/http1";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
 import { type Dispatcher, errors, Pool } from "undici";
-import { BACK_END_UP } from "../serving/metrics.ts";
+import { supplierBackendUp } from "../serving/metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
 import { backEndHeaders, isToken, type RelayParties, responseHeaders } from "./headers.ts";
 import { callOverPool } from "./pool-call.ts";
@@ -149,7 +149,7 @@ export class HttpBackEnd implements AsyncDisposable {
 
   #show(isUp: boolean): void {
     const { serviceId: service, rpcType } = this.#options;
-    this.#metrics.set(BACK_END_UP, isUp ? 1 : 0, { service, rpc_type: rpcType });
+    this.#metrics.set(supplierBackendUp, isUp ? 1 : 0, { service, rpc_type: rpcType });
   }
 
   /** Looks at its health, again and again. */

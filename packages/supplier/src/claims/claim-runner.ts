@@ -26,14 +26,14 @@ import type { RelayStore } from "../evidence/relay-store.ts";
 import type { SessionEvidence } from "../evidence/session-evidence.ts";
 import type { SessionState } from "../evidence/types.ts";
 import {
-  SUPPLIER_BALANCE,
-  SUPPLIER_EXPECTED,
-  SUPPLIER_HEIGHT,
-  SUPPLIER_PENALTIES,
-  SUPPLIER_REWARDS,
-  SUPPLIER_SESSIONS,
-  SUPPLIER_SETTLED,
-  SUPPLIER_UNSETTLED,
+  supplierBalanceUpokt,
+  supplierClaimsHeightBlocks,
+  supplierExpectedUpoktTotal,
+  supplierPenaltiesUpoktTotal,
+  supplierRewardsUpoktTotal,
+  supplierSessionsTotal,
+  supplierSettledUpoktTotal,
+  supplierUnsettledSessions,
 } from "../metrics.ts";
 import {
   type ChainClaim,
@@ -429,20 +429,20 @@ export class ClaimRunner implements AsyncDisposable {
     await session.unload();
     const { serviceId: service } = session.head.header;
     const expected = session.state.claim?.expectedUpokt ?? 0n;
-    this.#metrics.count(SUPPLIER_EXPECTED, { service }, Number(expected));
+    this.#metrics.count(supplierExpectedUpoktTotal, { service }, Number(expected));
     if (outcome.kind === "settled") {
       const received = Object.values(outcome.rewards).reduce((sum, amount) => sum + amount, 0n);
-      this.#metrics.count(SUPPLIER_SESSIONS, { service, outcome: "settled" });
-      this.#metrics.count(SUPPLIER_SETTLED, { service }, Number(outcome.settledUpokt));
-      this.#metrics.count(SUPPLIER_REWARDS, { service }, Number(received));
+      this.#metrics.count(supplierSessionsTotal, { service, outcome: "settled" });
+      this.#metrics.count(supplierSettledUpoktTotal, { service }, Number(outcome.settledUpokt));
+      this.#metrics.count(supplierRewardsUpoktTotal, { service }, Number(received));
       this.#log.info(
         { session: session.name, service, expected, settledUpokt: outcome.settledUpokt, received },
         "a session was settled",
       );
     } else {
       const { why, text, penaltyUpokt } = outcome;
-      this.#metrics.count(SUPPLIER_SESSIONS, { service, outcome: why });
-      this.#metrics.count(SUPPLIER_PENALTIES, { service }, Number(penaltyUpokt));
+      this.#metrics.count(supplierSessionsTotal, { service, outcome: why });
+      this.#metrics.count(supplierPenaltiesUpoktTotal, { service }, Number(penaltyUpokt));
       const fields = { session: session.name, service, why, text, expected, penaltyUpokt };
       if (expected === 0n) this.#log.info(fields, "a session earned nothing");
       else this.#log.error(fields, "a session was lost");
@@ -520,14 +520,14 @@ export class ClaimRunner implements AsyncDisposable {
     const { address } = this.#options.signer;
     const { queries, store } = this.#modules;
     const operator = address;
-    this.#metrics.set(SUPPLIER_HEIGHT, Number(heightBlocks), { operator });
+    this.#metrics.set(supplierClaimsHeightBlocks, Number(heightBlocks), { operator });
     const phases = store.sessions(address).map(({ state }) => state.phase);
     for (const phase of ["open", "sealed", "claimed", "proven"] as const) {
-      this.#metrics.set(SUPPLIER_UNSETTLED, phases.filter((one) => one === phase).length, { operator, phase });
+      this.#metrics.set(supplierUnsettledSessions, phases.filter((one) => one === phase).length, { operator, phase });
     }
     const balance = await queries.balance(address, { signal: this.#ended.signal });
     if (!balance.ok) return;
-    this.#metrics.set(SUPPLIER_BALANCE, Number(balance.value), { operator });
+    this.#metrics.set(supplierBalanceUpokt, Number(balance.value), { operator });
     const lowUpokt = this.#options.minBalanceUpokt;
     const isLow = balance.value < lowUpokt;
     if (isLow && !this.#isLow) {

@@ -14,7 +14,7 @@ import {
 } from "@turnpike/chain-client";
 import { sha256 } from "@turnpike/crypto";
 import type { Any } from "@turnpike/proto";
-import { SUPPLIER_TXS } from "../metrics.ts";
+import { supplierTxsTotal } from "../metrics.ts";
 
 /** What a transaction holds. */
 export type TxKind = "claim" | "proof";
@@ -292,6 +292,6 @@ export class OperatorTxs {
   }
 
   #count(kind: TxKind, outcome: string): void {
-    this.#metrics.count(SUPPLIER_TXS, { kind, outcome });
+    this.#metrics.count(supplierTxsTotal, { kind, outcome });
   }
 }

@@ -13,7 +13,7 @@ import {
   silentLog,
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
-import { SUPPLIER_RELAYS } from "../metrics.ts";
+import { supplierEvidenceRelaysTotal } from "../metrics.ts";
 import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "../money/past-sums.ts";
 import { sumsOf } from "../money/sums.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
@@ -250,7 +250,7 @@ export class RelayStore implements AsyncDisposable {
   async #append(session: SessionEvidence, relay: Uint8Array, requestName?: string): Promise<AppendResult> {
     const result = await session.append(relay, requestName);
     const { metrics = noMetrics } = this.#modules;
-    metrics.count(SUPPLIER_RELAYS, { service: session.head.header.serviceId, outcome: result });
+    metrics.count(supplierEvidenceRelaysTotal, { service: session.head.header.serviceId, outcome: result });
     if (result === "mined") {
       await this.#faults.reach("supplier.relay.written");
       if (this.#options.fsyncMs !== 0) this.#syncSoon();

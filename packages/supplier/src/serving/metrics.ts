@@ -1,7 +1,7 @@
 import type { MetricSpec } from "@turnpike/base";
 
 /** Relays that were answered, and how long each took from its request to its signed answer. */
-export const RELAYS_SERVED: MetricSpec = {
+export const supplierRelayDurationSeconds: MetricSpec = {
   kind: "histogram",
   name: "turnpike_supplier_relay_duration_seconds",
   help: "Duration of a served relay, from request to signed response",
@@ -10,7 +10,7 @@ export const RELAYS_SERVED: MetricSpec = {
 };
 
 /** Relays that were not served. */
-export const RELAYS_REFUSED: MetricSpec = {
+export const supplierRelaysRefusedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_relays_refused_total",
   help: "Relays that were refused, by service and reason",
@@ -18,21 +18,21 @@ export const RELAYS_REFUSED: MetricSpec = {
 };
 
 /** Relays that are being worked on. */
-export const RELAYS_IN_FLIGHT: MetricSpec = {
+export const supplierRelaysInFlight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_relays_in_flight",
   help: "Relays in flight",
 };
 
 /** WebSocket connections of gateways. */
-export const SOCKETS_OPEN: MetricSpec = {
+export const supplierWebsocketsOpen: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_websockets_open",
   help: "WebSocket connections of gateways and applications",
 };
 
 /** Back-ends that are asked. */
-export const BACK_END_UP: MetricSpec = {
+export const supplierBackendUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_supplier_backend_up",
   help: "1 while a back-end is asked, 0 while its relays are refused because it fails or is not well",
@@ -42,9 +42,9 @@ export const BACK_END_UP: MetricSpec = {
 
 /** Metrics of serving relays. */
 export const SERVING_METRICS: readonly MetricSpec[] = [
-  RELAYS_SERVED,
-  RELAYS_REFUSED,
-  RELAYS_IN_FLIGHT,
-  SOCKETS_OPEN,
-  BACK_END_UP,
+  supplierRelayDurationSeconds,
+  supplierRelaysRefusedTotal,
+  supplierRelaysInFlight,
+  supplierWebsocketsOpen,
+  supplierBackendUp,
 ];

@@ -21,7 +21,7 @@ import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import type { AppendResult, BeginFault, BegunRelay, InFlight } from "../evidence/types.ts";
 import { requestName } from "../verification/seen-requests.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
-import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
+import { supplierRelayDurationSeconds, supplierRelaysInFlight, supplierRelaysRefusedTotal } from "./metrics.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayCrypto } from "./relay-crypto.ts";
 
@@ -180,7 +180,7 @@ export class RelayHandler {
     if (outcome.kind === "refused") this.#count(service, outcome.refusal);
     else {
       const tookMs = this.#modules.clock.monotonicMs() - startMs;
-      this.#modules.metrics.observe(RELAYS_SERVED, tookMs / 1_000, { service });
+      this.#modules.metrics.observe(supplierRelayDurationSeconds, tookMs / 1_000, { service });
     }
     return outcome;
   }
@@ -369,11 +369,11 @@ export class RelayHandler {
 
   #track(by: 1 | -1): void {
     this.#inFlight += by;
-    this.#modules.metrics.set(RELAYS_IN_FLIGHT, this.#inFlight);
+    this.#modules.metrics.set(supplierRelaysInFlight, this.#inFlight);
   }
 
   #count(service: string, { reason }: Refusal): void {
-    this.#modules.metrics.count(RELAYS_REFUSED, { service, reason });
+    this.#modules.metrics.count(supplierRelaysRefusedTotal, { service, reason });
     this.#modules.log.debug({ reason, service }, "relay refused");
   }
 }

@@ -7,7 +7,7 @@ import { decodeRelayRequest, encodeHttpResponsePayload, relayBytes } from "@turn
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import type { ServedSession } from "../verification/session-keeper.ts";
-import { RELAYS_REFUSED, SOCKETS_OPEN } from "./metrics.ts";
+import { supplierRelaysRefusedTotal, supplierWebsocketsOpen } from "./metrics.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import { type RelayHandler, unwritten } from "./relay-handler.ts";
 
@@ -101,11 +101,11 @@ export class SocketRelays implements AsyncDisposable {
         ...this.#modules,
         ended: () => {
           this.#open.delete(relay);
-          this.#modules.metrics.set(SOCKETS_OPEN, this.#open.size);
+          this.#modules.metrics.set(supplierWebsocketsOpen, this.#open.size);
         },
       });
       this.#open.add(relay);
-      this.#modules.metrics.set(SOCKETS_OPEN, this.#open.size);
+      this.#modules.metrics.set(supplierWebsocketsOpen, this.#open.size);
     });
   }
 
@@ -272,7 +272,7 @@ class SocketRelay {
   }
 
   #count({ reason }: Refusal): void {
-    this.#modules.metrics.count(RELAYS_REFUSED, { service: this.#serviceId, reason });
+    this.#modules.metrics.count(supplierRelaysRefusedTotal, { service: this.#serviceId, reason });
   }
 
   #refuse(refusal: Refusal): Promise<void> {
