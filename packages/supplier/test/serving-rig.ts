@@ -177,11 +177,7 @@ export interface ServingRig extends AsyncDisposable {
     more?: { readonly header?: SessionHeader; readonly signer?: string; readonly supplier?: string },
   ): Uint8Array;
   /** Sends a request whose response is read by the test. */
-  open(
-    bytes: Uint8Array,
-    headers?: Readonly<Record<string, string>>,
-    signal?: AbortSignal | undefined,
-  ): Promise<Response>;
+  open(bytes: Uint8Array, headers?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Response>;
   /** Sends a request and reads the response. */
   send(bytes: Uint8Array, headers?: Readonly<Record<string, string>>): Promise<Answer>;
   /** Sends a JSON-RPC call and reads the signed answer. */

@@ -48,7 +48,7 @@ function rig() {
   };
   const account = (relayer: string) => {
     const settle = async (items: readonly QueueItem[]): Promise<readonly QueueItem[]> => {
-      if (items.length > 0) events.push(`${relayer}: ${items.map(({ payment }) => payment.id)}`);
+      if (items.length > 0) events.push(`${relayer}: ${items.map(({ payment }) => payment.id).join()}`);
       return [];
     };
     return { relayer, open: new Map<number, unknown>(), openUnshared: 0, ready: () => true, settle };
@@ -93,7 +93,7 @@ function rig() {
     return item;
   };
   const seen = async (...expected: string[]): Promise<void> => {
-    await eventually(`events: ${expected}`, () => events.length >= expected.length);
+    await eventually(`events: ${expected.join()}`, () => events.length >= expected.length);
     assert.deepEqual(events.splice(0), expected);
   };
   const close = (): void => {

@@ -26,7 +26,7 @@ function rig() {
   const refusals: AppError[] = [];
   const ledger: Partial<Ledger> = {
     async journal({ nonce, items }) {
-      events.push(`journal ${nonce}: ${items.map(({ id }) => id)}`);
+      events.push(`journal ${nonce}: ${items.map(({ id }) => id).join()}`);
       const refusal = refusals.shift();
       if (refusal !== undefined) throw refusal;
       return { batchId: BigInt(nonce) };
