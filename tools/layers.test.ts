@@ -186,7 +186,10 @@ suite("layers", () => {
 
   test("imports between the folders of a package lead to lower ranks", () => {
     for (const [short, ranks] of Object.entries(LAYERS.folders)) {
-      const imports = folderImports(`packages/${short}/src/`);
+      // Files beside the folders have a rank where all of them are on top: elsewhere some are shared types, and some put the parts together.
+      const imports = folderImports(`packages/${short}/src/`).filter(
+        ([from, to]) => "." in ranks || (from !== "." && to !== "."),
+      );
       const known = new Set(imports.flatMap(([from, to]) => [from, to]));
       assert.deepEqual(Object.keys(ranks).sort(), [...known].sort(), `folders of ${short} in tools/layers.json`);
       assert.deepEqual(folderFaults(ranks, imports), []);

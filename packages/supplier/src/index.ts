@@ -2,6 +2,7 @@ export { ClaimRunner, type ClaimRunnerModules, type ClaimRunnerOptions } from ".
 export { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "./evidence/relay-store.ts";
 export { SessionEvidence } from "./evidence/session-evidence.ts";
 export { bigintJson } from "./evidence/session-json.ts";
+export type { LossSums, MoneySums, RelaySums, SupplySums } from "./evidence/sums.ts";
 export { termsOfQueries } from "./evidence/terms.ts";
 export type {
   AppendResult,
@@ -20,7 +21,6 @@ export type {
   TermsSource,
 } from "./evidence/types.ts";
 export { SUPPLIER_METRICS } from "./metrics.ts";
-export type { LossSums, MoneySums, RelaySums, SupplySums } from "./money/sums.ts";
 export {
   type OperatorReport,
   readSupplyReport,

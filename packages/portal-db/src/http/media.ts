@@ -1,3 +1,5 @@
+import type { DocumentMedia } from "../openapi/documents.ts";
+
 /** What an answer with rows is written as. */
 export interface RowsMedia {
   readonly media: "json" | "object" | "csv";
@@ -5,9 +7,6 @@ export interface RowsMedia {
   /** `Content-Type` of the answer. */
   readonly contentType: string;
 }
-
-/** What the description of the API is written as. */
-export type DocumentMedia = "openapi-3.1" | "openapi-3.0" | "swagger-2.0";
 
 interface Range {
   readonly type: string;

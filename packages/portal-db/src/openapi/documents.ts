@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
-import type { DocumentMedia } from "../http/media.ts";
 import type { RoleView } from "../types.ts";
 import { openapi3 } from "./openapi3.ts";
 import { swagger2 } from "./swagger2.ts";
+
+/** What the description of the API is written as. */
+export type DocumentMedia = "openapi-3.1" | "openapi-3.0" | "swagger-2.0";
 
 /** A description as it is sent. */
 export interface ApiDocument {

@@ -14,12 +14,12 @@ import {
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
 import { supplierEvidenceRelaysTotal } from "../metrics.ts";
-import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "../money/past-sums.ts";
-import { sumsOf } from "../money/sums.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import { isAbsent } from "./files.ts";
+import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "./past-sums.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
+import { sumsOf } from "./sums.ts";
 import type {
   AppendResult,
   BeginFault,

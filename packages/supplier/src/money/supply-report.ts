@@ -1,13 +1,13 @@
 import { open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { PAST_FILE, type PastSums, readPastSums } from "../evidence/past-sums.ts";
 import { RECORD, readCounts } from "../evidence/records.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import { scanLog } from "../evidence/scan-log.ts";
 import { LOG_FILE, STATE_FILE } from "../evidence/session-evidence.ts";
 import { parseState, type StoredSession } from "../evidence/session-json.ts";
+import { addSums, NO_SUMS, type SupplySums, sumsOf } from "../evidence/sums.ts";
 import type { RelayCounts, SessionOutcome, SessionPhase } from "../evidence/types.ts";
-import { PAST_FILE, type PastSums, readPastSums } from "./past-sums.ts";
-import { addSums, NO_SUMS, type SupplySums, sumsOf } from "./sums.ts";
 
 /** Settled and lost sessions of an operator in a report. */
 const MOST_ENDED = 100;

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { isRecord } from "@turnpike/base";
-import { writeSafely } from "../evidence/files.ts";
-import { bigintJson } from "../evidence/session-json.ts";
-import type { LossReason } from "../evidence/types.ts";
+import { writeSafely } from "./files.ts";
+import { bigintJson } from "./session-json.ts";
 import { addSums, type LossSums, NO_SUMS, type SupplySums } from "./sums.ts";
+import type { LossReason } from "./types.ts";
 
 const FORMAT = 1;
 /** Name of the file in an operator's folder. */

@@ -1,5 +1,5 @@
-import type { StoredSession } from "../evidence/session-json.ts";
-import type { LossReason } from "../evidence/types.ts";
+import type { StoredSession } from "./session-json.ts";
+import type { LossReason } from "./types.ts";
 
 /** Relays by how far they came. Each number is a part of the one before, but for those that are not mined. */
 export interface RelaySums {
