@@ -29,8 +29,8 @@ export {
   supplyReport,
 } from "./money/supply-report.ts";
 export { lockOperator, type OperatorLockOptions } from "./operator/operator-lock.ts";
-export { SERVING_METRICS } from "./serving/metrics.ts";
 export { type RelayCrypto, ThreadedRelayCrypto } from "./serving/relay-crypto.ts";
+export { SERVING_METRICS } from "./serving-metrics.ts";
 export {
   type BackEndConfig,
   type OperatorListener,

@@ -8,8 +8,8 @@ import {
   type SessionHeader,
 } from "@turnpike/protocol";
 import { chainParty, jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "@turnpike/testkit/chain";
-import { supplierRelaysRefusedTotal } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
+import { supplierRelaysRefusedTotal } from "../src/serving-metrics.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 import type { SupplierRig } from "./supplier-rig.ts";
 

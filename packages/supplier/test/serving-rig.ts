@@ -22,8 +22,8 @@ import {
 } from "@turnpike/testkit/chain";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
 import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
-import { supplierRelaysRefusedTotal } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
+import { supplierRelaysRefusedTotal } from "../src/serving-metrics.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 
 /** In the place of a relay log: keeps the relays, and refuses as the test says. */

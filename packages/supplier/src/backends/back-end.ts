@@ -2,7 +2,7 @@ import { type Clock, Deadlines, type Log, type Metrics, noMetrics, silentLog } f
 import { HttpPool, RequestHead } from "@turnpike/http1";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
 import { type Dispatcher, errors, Pool } from "undici";
-import { supplierBackendUp } from "../serving/metrics.ts";
+import { supplierBackendUp } from "../serving-metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
 import { backEndHeaders, isToken, type RelayParties, responseHeaders } from "./headers.ts";
 import { callOverPool } from "./pool-call.ts";

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { AppError, bytesEqual, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
 import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
-import { requestNameOf } from "../verification/seen-requests.ts";
 import { isAbsent, writeSafely } from "./files.ts";
 import { OffsetTable } from "./offset-table.ts";
 import {
@@ -18,6 +17,7 @@ import {
   readNames,
 } from "./records.ts";
 import { RelayLog, type WriteAll } from "./relay-log.ts";
+import { requestNameOf } from "./request-name.ts";
 import { headText, parseHead, parseState, stateText } from "./session-json.ts";
 import type { AppendResult, RelayCounts, SealedClaim, SessionHead, SessionState } from "./types.ts";
 

@@ -1,8 +1,8 @@
 import { constants, type ServerHttp2Stream } from "node:http2";
 import { Duplex } from "node:stream";
 import { ServerInterceptingCall, type ServerInterceptor, status } from "@grpc/grpc-js";
+import { REFUSALS, type Refusal } from "../verification/refusal.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 
 export interface GrpcBoundsOptions {

@@ -9,9 +9,9 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
+import { REFUSALS } from "../verification/refusal.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { boundRequests, type GrpcBoundsOptions, statusOf } from "./grpc-bounds.ts";
-import { REFUSALS } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
 

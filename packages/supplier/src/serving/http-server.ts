@@ -10,8 +10,8 @@ import {
   FastServerResponse,
   fastListenerDefaults,
 } from "@turnpike/http1";
+import { REFUSALS, type Refusal } from "../verification/refusal.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import { REFUSALS, type Refusal } from "./refusal.ts";
 import { RelayExchanges } from "./relay-exchange.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 

@@ -1,7 +1,7 @@
 import { ServerResponse } from "node:http";
 import type { Log } from "@turnpike/base";
 import { type AnyServerResponse, whenWritable } from "@turnpike/http1";
-import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
+import { REFUSALS, type Refusal, refusalBody } from "../verification/refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
 

@@ -17,12 +17,16 @@ import {
 } from "@turnpike/protocol";
 import type { HttpBackEnd } from "../backends/back-end.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
+import { requestName } from "../evidence/request-name.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import type { AppendResult, BeginFault, BegunRelay, InFlight } from "../evidence/types.ts";
-import { requestName } from "../verification/seen-requests.ts";
+import {
+  supplierRelayDurationSeconds,
+  supplierRelaysInFlight,
+  supplierRelaysRefusedTotal,
+} from "../serving-metrics.ts";
+import { REFUSALS, type Refusal } from "../verification/refusal.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
-import { supplierRelayDurationSeconds, supplierRelaysInFlight, supplierRelaysRefusedTotal } from "./metrics.ts";
-import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayCrypto } from "./relay-crypto.ts";
 
 /** A service as this supplier serves it. */

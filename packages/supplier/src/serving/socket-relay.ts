@@ -6,9 +6,9 @@ import type { ChainHead } from "@turnpike/chain-client";
 import { decodeRelayRequest, encodeHttpResponsePayload, relayBytes } from "@turnpike/protocol";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 import type { RelayStore } from "../evidence/relay-store.ts";
+import { supplierRelaysRefusedTotal, supplierWebsocketsOpen } from "../serving-metrics.ts";
+import { REFUSALS, type Refusal } from "../verification/refusal.ts";
 import type { ServedSession } from "../verification/session-keeper.ts";
-import { supplierRelaysRefusedTotal, supplierWebsocketsOpen } from "./metrics.ts";
-import { REFUSALS, type Refusal } from "./refusal.ts";
 import { type RelayHandler, unwritten } from "./relay-handler.ts";
 
 /** Close codes that gateways know (interop: WebSocket). */

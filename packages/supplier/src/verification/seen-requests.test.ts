@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeRingSignature, encodeRingSignature, Rings, sha256 } from "@turnpike/crypto";
 import { chainParty } from "@turnpike/testkit/chain";
-import { requestName, SeenRequests } from "./seen-requests.ts";
+import { requestName } from "../evidence/request-name.ts";
+import { SeenRequests } from "./seen-requests.ts";
 
 const DIGEST = sha256(Buffer.from("request"));
 const RING = ["app", "gateway", "other"].map((name) => chainParty(name).publicKey);

@@ -5,7 +5,7 @@ import { isGracePeriodOver, numPendingSessions, type SessionHeader, sessionAt } 
 import type { ServedBefore } from "../evidence/types.ts";
 import { RelayRate } from "../metering/relay-rate.ts";
 import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
-import { REFUSALS, type Refusal } from "../serving/refusal.ts";
+import { REFUSALS, type Refusal } from "./refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
 import { SeenRequests } from "./seen-requests.ts";
 
