@@ -376,7 +376,7 @@ suite("What other gateways get wrong (each was seen), done right", () => {
     });
     let taken = 0;
     const limits = {
-      take() {
+      consume() {
         // The last one is on its way when this turn ends.
         if (++taken === 50) setImmediate(letGo);
         return { ok: true, headers: [] } as const;

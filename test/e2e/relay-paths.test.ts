@@ -202,7 +202,7 @@ test("hosts: exact, whatever the port and the letter case; on them every path is
 test("CORS: any page may call, with whatever headers its client sends, before any limit", async () => {
   await using node = await startNode();
   const limits = {
-    take: () => ({ ok: false, retryAfterSeconds: 7, headers: ["RateLimit-Policy", '"x";q=1;w=60'] }) as const,
+    consume: () => ({ ok: false, retryAfterSeconds: 7, headers: ["RateLimit-Policy", '"x";q=1;w=60'] }) as const,
   };
   await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits: { ...noRateLimits, ...limits } } });
   const asked = "content-type, solana-client, client-sdk-version";
@@ -228,7 +228,7 @@ test("limits see the client, the service and the number of calls, before anythin
   await using node = await startNode();
   const taken: unknown[] = [];
   const limits = {
-    take(asked: unknown) {
+    consume(asked: unknown) {
       taken.push(asked);
       return { ok: true, headers: ["RateLimit", '"x";r=1;t=2'] } as const;
     },
