@@ -149,8 +149,9 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
       },
       payment: { settleWaitMs: 300_000 },
     });
-    // Just what they cost: what a balance has paid already counts as in flight, too, until the ledger knows that it is settled.
-    const payer = await ground.fundedPayer(PRICE * 300n);
+    // Twice what they cost: what a balance has paid already counts as in flight, too, until the ledger knows that it is settled,
+    // and only so many calls wait for that.
+    const payer = await ground.fundedPayer(PRICE * 600n);
     const url = gateway.route("eth");
     const terms = await termsOf(url);
     const headers = await Promise.all(Array.from({ length: 300 }, () => signPayment(payer, terms)));

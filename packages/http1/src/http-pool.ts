@@ -184,7 +184,7 @@ export class HttpPool {
 
   /**
    * A server may close a kept connection at any time: a request that was not written yet goes over another one, before those
-   * that came after it. Once only, since a server may close every connection at once. undici keeps such requests, too.
+   * that came after it (of several at once the last goes first). Once only, since a server may close every connection at once. undici keeps such requests, too.
    */
   #requeue(request: PoolRequest): boolean {
     if (request.isSent || request.isOver || request.isRequeued || this.#isDestroyed) return false;

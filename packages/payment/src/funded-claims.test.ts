@@ -17,12 +17,13 @@ function run(
   results: readonly ClaimResult[],
   looks: readonly Verification[] = [],
   limit = new AbortController().signal,
-  claims = new FundedClaims(),
+  claims = new FundedClaims(8),
+  payment = verified,
 ) {
   const seen: bigint[] = [];
   let at = 0;
   let look = 0;
-  const result = claims.claim(verified, {
+  const result = claims.claim(payment, {
     async claim({ balance }) {
       seen.push(balance);
       return results[at++] ?? UNSETTLED;
@@ -67,13 +68,13 @@ test("the waiting ends with its limit", async () => {
   assert.deepEqual(ended.claim, UNSETTLED);
 });
 
-test("of one payer 32 ask again; those behind wait for a place in their order, and what is more than 512 is refused", async () => {
+test("of one payer 32 ask again; those behind wait for a place in their order, and have half of all places to wait", async () => {
   const [stop, leave] = [new AbortController(), new AbortController()];
-  const claims = new FundedClaims();
+  const claims = new FundedClaims(8);
   const asking = Array.from({ length: 32 }, () => run([], [], stop.signal, claims));
   await eventually("32 ask again", () => asking.every(({ seen }) => seen.length > 1));
   const order: number[] = [];
-  const behind = Array.from({ length: 512 }, (_, at) => {
+  const behind = Array.from({ length: 4 }, (_, at) => {
     const begun = run([UNSETTLED, CLAIMED], [], at === 1 ? leave.signal : new AbortController().signal, claims);
     void begun.result.then(() => order.push(at));
     return begun;
@@ -84,16 +85,36 @@ test("of one payer 32 ask again; those behind wait for a place in their order, a
   assert.deepEqual(refused.seen, [1n]);
   assert.ok(behind.every(({ seen }) => seen.length === 1));
   leave.abort();
-  const left = await behind[1]?.result;
-  assert.deepEqual(left, { ok: true, claim: UNSETTLED, verified });
+  assert.deepEqual(await behind[1]?.result, { ok: true, claim: UNSETTLED, verified });
+  assert.deepEqual(order, [1]);
   stop.abort();
-  for (const [at, { result }] of behind.entries()) {
-    const ended = await result;
-    assert.ok(ended.ok);
-    assert.equal(ended.claim, at === 1 ? UNSETTLED : CLAIMED);
+  for (const at of [0, 2, 3]) {
+    const ended = await behind[at]?.result;
+    assert.ok(ended?.ok);
+    assert.equal(ended.claim, CLAIMED);
   }
-  assert.deepEqual(order, [1, 0, ...Array.from({ length: 510 }, (_, at) => at + 2)]);
   const later = await run([UNSETTLED, CLAIMED], [], new AbortController().signal, claims).result;
   assert.ok(later.ok);
   assert.equal(later.claim, CLAIMED);
+});
+
+test("attack: many payers with long lines hold no more requests than may wait over all payers", async () => {
+  const stop = new AbortController();
+  const claims = new FundedClaims(8);
+  const begin = (from: string, count: number) => {
+    const payment = { ...verified.payment, authorization: { ...verified.payment.authorization, from } };
+    return Array.from({ length: count }, () =>
+      run([], [], stop.signal, claims, { ...verified, payment } as VerifiedPayment),
+    );
+  };
+  const payers = ["0x1", "0x2", "0x3"].map((from) => ({ from, asking: begin(from, 32) }));
+  await eventually("all places to ask are taken", () =>
+    payers.every(({ asking }) => asking.every(({ seen }) => seen.length > 1)),
+  );
+  const behind = payers.flatMap(({ from }) => begin(from, 20));
+  let refused = 0;
+  for (const { result } of behind) void result.then(() => refused++);
+  await eventually("what has no place is refused at once", () => refused === 60 - 8);
+  stop.abort();
+  await Promise.all(behind.map(({ result }) => result));
 });

@@ -20,8 +20,8 @@ export type FundedResult =
 
 /** Payments of one payer that ask the chain and the ledger again at one time. */
 const MAX_ASKING = 32;
-/** Payments of one payer that wait behind those. A wait holds a request and asks nothing. */
-const MAX_WAITING = 512;
+/** Part of all places to wait behind those that one payer may have. */
+const PAYERS_SHARE = 0.5;
 const LONGEST_PAUSE_MS = 2_000;
 
 interface PayerQueue {
@@ -37,6 +37,16 @@ interface PayerQueue {
  */
 export class FundedClaims {
   readonly #queues = new Map<string, PayerQueue>();
+  readonly #maxWaiting: number;
+  #waiting = 0;
+
+  /**
+   * @param maxWaiting payments that wait behind others of their payer, over all payers; one payer has half of these places at most. A
+   * wait holds a request: this is well below the number of requests that may run
+   */
+  constructor(maxWaiting: number) {
+    this.#maxWaiting = maxWaiting;
+  }
 
   /** Claims one payment. The result is the claim that was made, or why a later look at the chain refuses it. */
   async claim(first: VerifiedPayment, work: FundedClaim): Promise<FundedResult> {
@@ -45,16 +55,29 @@ export class FundedClaims {
     const { option, authorization } = first.payment;
     const payer = `${option.network} ${option.asset} ${authorization.from.toLowerCase()}`;
     const queue = this.#queues.get(payer) ?? { asking: 0, waiting: new Set() };
-    if (queue.waiting.size >= MAX_WAITING) return { ok: true, claim, verified: first };
-    this.#queues.set(payer, queue);
     const limit = work.limit();
-    const hasWaited = queue.asking >= MAX_ASKING;
-    if (hasWaited && !(await waitFor(queue, limit))) return { ok: true, claim, verified: first };
-    if (!hasWaited) queue.asking++;
+    if (queue.asking < MAX_ASKING) {
+      queue.asking++;
+      this.#queues.set(payer, queue);
+    } else if (!(await this.#waitFor(queue, limit))) {
+      return { ok: true, claim, verified: first };
+    }
     try {
-      return await claimAgain({ refused: claim, first, work, limit, pauseMs: hasWaited ? 0 : work.pollMs });
+      return await claimAgain(claim, first, work, limit);
     } finally {
       this.#ended(payer, queue);
+    }
+  }
+
+  /** True when one that asked has ended and its place is this one's; false when there is no room, or `limit` fired before. */
+  async #waitFor(queue: PayerQueue, limit: AbortSignal): Promise<boolean> {
+    const isFull = this.#waiting >= this.#maxWaiting || queue.waiting.size >= this.#maxWaiting * PAYERS_SHARE;
+    if (isFull || limit.aborted) return false;
+    this.#waiting++;
+    try {
+      return await placeIn(queue, limit);
+    } finally {
+      this.#waiting--;
     }
   }
 
@@ -65,9 +88,7 @@ export class FundedClaims {
   }
 }
 
-/** True when one that asked has ended and its place is this one's; false when `limit` fired before. */
-function waitFor({ waiting }: PayerQueue, limit: AbortSignal): Promise<boolean> {
-  if (limit.aborted) return Promise.resolve(false);
+function placeIn({ waiting }: PayerQueue, limit: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const end = (hasPlace: boolean) => (): void => {
       waiting.delete(take);
@@ -81,20 +102,17 @@ function waitFor({ waiting }: PayerQueue, limit: AbortSignal): Promise<boolean> 
   });
 }
 
-interface Refused {
-  readonly refused: ClaimResult;
-  readonly first: VerifiedPayment;
-  readonly work: FundedClaim;
-  readonly limit: AbortSignal;
-  /** Before the first look; 0: none. */
-  readonly pauseMs: number;
-}
-
-async function claimAgain({ refused, first, work, limit, pauseMs }: Refused): Promise<FundedResult> {
+async function claimAgain(
+  refused: ClaimResult,
+  first: VerifiedPayment,
+  work: FundedClaim,
+  limit: AbortSignal,
+): Promise<FundedResult> {
   let claim = refused;
   let verified = first;
-  for (let nextMs = pauseMs; !limit.aborted; nextMs = Math.min(Math.max(nextMs, work.pollMs) * 1.5, LONGEST_PAUSE_MS)) {
-    if (nextMs > 0) await pause(nextMs, limit);
+  // Also the first look of one that waited: where funds are gone, each of a long line would end at once, and ask the chain all the same.
+  for (let pauseMs = work.pollMs; !limit.aborted; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
+    await pause(pauseMs, limit);
     const again = await work.verify();
     if (!again.ok) return again;
     verified = again;

@@ -58,13 +58,14 @@ const MAX_COPIES_OF_ONE = 16;
 export class FacilitatorSettlement {
   readonly #maxCopies: number;
   readonly #modules: FacilitatorSettlementModules;
-  readonly #fundedClaims = new FundedClaims();
+  readonly #fundedClaims: FundedClaims;
   readonly #copiesOf = new Map<SettlementId, number>();
   #copies = 0;
 
-  /** `maxCopies`: most requests that wait for payments which other requests brought. */
+  /** `maxCopies`: most requests that wait for payments which other requests brought, and most that wait for funds of their payer. */
   constructor({ maxCopies }: { readonly maxCopies: number }, modules: FacilitatorSettlementModules) {
     this.#maxCopies = maxCopies;
+    this.#fundedClaims = new FundedClaims(maxCopies);
     this.#modules = modules;
   }
 

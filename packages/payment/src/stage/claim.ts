@@ -39,11 +39,12 @@ interface ClaimStepParts extends StageParts {
 export class ClaimStep {
   readonly #opts: PaymentStageOptions;
   readonly #parts: ClaimStepParts;
-  readonly #fundedClaims = new FundedClaims();
+  readonly #fundedClaims: FundedClaims;
 
   constructor(opts: PaymentStageOptions, parts: ClaimStepParts) {
     this.#opts = opts;
     this.#parts = parts;
+    this.#fundedClaims = new FundedClaims(opts.maxWaitingCopies);
   }
 
   /** Verifies the payment and claims it; whatever refuses it gives way to the outcome of an earlier claim. */
