@@ -1,7 +1,7 @@
-import { base, createMessage, proof, typeUrlOf } from "@turnpike/proto";
+import { base, createMessage, proof } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
-import { type MessageHandler, messageHandler } from "../../state/module.ts";
+import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { PROOF } from "./errors.ts";
@@ -88,7 +88,8 @@ function authorityFault(authority: string): TxFault | undefined {
 
 /** Handlers of the messages that change parameters, by type URL. */
 export function proofParamMessages(authority: string): Record<string, MessageHandler> {
-  const { updateParams, updateParam } = revalidatedParamMessages<proof.Params, proof.MsgUpdateParam>(authority, {
+  return revalidatedParamMessages<proof.Params, proof.MsgUpdateParam>(authority, {
+    schemas: proof,
     collection: proofParams,
     empty: () => createMessage(proof.ParamsSchema),
     defaults: DEFAULT_PROOF_PARAMS,
@@ -98,18 +99,4 @@ export function proofParamMessages(authority: string): Record<string, MessageHan
     invalidSigner: PROOF.invalidSigner,
     wrongAuthorityStatus: "InvalidArgument",
   });
-  const { MsgUpdateParamsSchema, MsgUpdateParamsResponseSchema } = proof;
-  const { MsgUpdateParamSchema, MsgUpdateParamResponseSchema } = proof;
-  return {
-    [typeUrlOf(MsgUpdateParamsSchema)]: messageHandler(
-      MsgUpdateParamsSchema,
-      MsgUpdateParamsResponseSchema,
-      updateParams(MsgUpdateParamsResponseSchema),
-    ),
-    [typeUrlOf(MsgUpdateParamSchema)]: messageHandler(
-      MsgUpdateParamSchema,
-      MsgUpdateParamResponseSchema,
-      updateParam(MsgUpdateParamResponseSchema),
-    ),
-  };
 }

@@ -1,4 +1,4 @@
-import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, Message } from "@bufbuild/protobuf";
 import { createMessage, shared, typeUrlOf } from "@turnpike/proto";
 import type { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
@@ -21,13 +21,23 @@ export function wrongAuthorityText(kind: FaultKind, expected: string, got: strin
   return fail(kind, `invalid authority; expected ${expected}, got ${got}`).fault.text;
 }
 
-interface ParamsUpdate<P> {
+interface ParamsUpdate<P> extends Message {
   readonly authority: string;
   readonly params?: P | undefined;
 }
 
 /** A module whose `MsgUpdateParams` and `MsgUpdateParam` are validated a second time when they run. */
 export interface RevalidatedParams<P, Update> {
+  /** The module's part of `@turnpike/proto`. */
+  readonly schemas: Readonly<
+    Record<
+      | "MsgUpdateParamsSchema"
+      | "MsgUpdateParamsResponseSchema"
+      | "MsgUpdateParamSchema"
+      | "MsgUpdateParamResponseSchema",
+      DescMessage
+    >
+  >;
   readonly collection: Collection<undefined, P>;
   /** Parameters with zero values. */
   readonly empty: () => P;
@@ -42,13 +52,13 @@ export interface RevalidatedParams<P, Update> {
   readonly wrongAuthorityStatus: "InvalidArgument" | "PermissionDenied";
 }
 
-/** What runs the two messages that change a module's parameters, for {@link messageHandler}. */
-export function revalidatedParamMessages<P, Update extends { readonly authority: string }>(
+/** Handlers of the two messages that change a module's parameters, by type URL. */
+export function revalidatedParamMessages<P, Update extends Message & { readonly authority: string }>(
   authority: string,
-  { collection, empty, changed, paramsFault, ...module }: RevalidatedParams<P, Update>,
-) {
+  { schemas, collection, empty, changed, paramsFault, ...module }: RevalidatedParams<P, Update>,
+): Record<string, MessageHandler> {
   const wrongAuthority = (got: string): string => wrongAuthorityText(module.invalidSigner, authority, got);
-  const signers = (message: { readonly authority: string }): string[] => [message.authority];
+  const signers = (message: Message & { readonly authority: string }): string[] => [message.authority];
   const validateParams = (message: ParamsUpdate<P>): TxFault | undefined =>
     module.authorityFault(message.authority) ?? paramsFault(message.params ?? empty());
   const validateParam = (message: Update): TxFault | undefined => {
@@ -56,23 +66,27 @@ export function revalidatedParamMessages<P, Update extends { readonly authority:
     return module.authorityFault(message.authority) ?? (next.ok ? undefined : next.fault);
   };
   return {
-    updateParams: <Response extends DescMessage>(response: Response) => ({
+    [typeUrlOf(schemas.MsgUpdateParamsSchema)]: {
+      schema: schemas.MsgUpdateParamsSchema,
+      response: schemas.MsgUpdateParamsResponseSchema,
       signers,
       validate: validateParams,
-      run(ctx: Context, message: ParamsUpdate<P>): Outcome<MessageShape<Response>> {
+      run(ctx: Context, message: ParamsUpdate<P>): Outcome<Message> {
         const fault = validateParams(message);
         if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
         if (message.authority !== authority) return failStatus("PermissionDenied", wrongAuthority(message.authority));
         // The real chain's log line reads the old ones.
         collection.chargeRead(ctx, undefined);
         collection.set(ctx, undefined, message.params ?? empty());
-        return done(createMessage(response));
+        return done(createMessage(schemas.MsgUpdateParamsResponseSchema));
       },
-    }),
-    updateParam: <Response extends DescMessage>(response: Response) => ({
+    },
+    [typeUrlOf(schemas.MsgUpdateParamSchema)]: {
+      schema: schemas.MsgUpdateParamSchema,
+      response: schemas.MsgUpdateParamResponseSchema,
       signers,
       validate: validateParam,
-      run(ctx: Context, message: Update): Outcome<MessageShape<Response>> {
+      run(ctx: Context, message: Update): Outcome<Message> {
         const fault = validateParam(message);
         if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
         if (message.authority !== authority) {
@@ -82,9 +96,9 @@ export function revalidatedParamMessages<P, Update extends { readonly authority:
         const wrong = next.ok ? paramsFault(next.value) : next.fault;
         if (wrong !== undefined || !next.ok) return failStatus("InvalidArgument", wrong?.text ?? "");
         collection.set(ctx, undefined, next.value);
-        return done(createMessage(response));
+        return done(createMessage(schemas.MsgUpdateParamResponseSchema));
       },
-    }),
+    },
   };
 }
 

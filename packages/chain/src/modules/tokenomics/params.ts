@@ -1,8 +1,8 @@
-import { createMessage, tokenomics, typeUrlOf } from "@turnpike/proto";
+import { createMessage, tokenomics } from "@turnpike/proto";
 import { addRational, compareRational, float64ToRational, rational } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
-import { type MessageHandler, messageHandler } from "../../state/module.ts";
+import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { TOKENOMICS } from "./errors.ts";
@@ -151,31 +151,15 @@ function authorityFault(authority: string): TxFault | undefined {
 
 /** Handlers of the messages that change parameters, by type URL. */
 export function tokenomicsMessages(authority: string): Record<string, MessageHandler> {
-  const { updateParams, updateParam } = revalidatedParamMessages<tokenomics.Params, tokenomics.MsgUpdateParam>(
-    authority,
-    {
-      collection: tokenomicsParams,
-      empty: () => createMessage(tokenomics.ParamsSchema),
-      defaults: DEFAULT_TOKENOMICS_PARAMS,
-      changed,
-      paramsFault: tokenomicsParamsFault,
-      authorityFault,
-      invalidSigner: TOKENOMICS.invalidSigner,
-      wrongAuthorityStatus: "PermissionDenied",
-    },
-  );
-  const { MsgUpdateParamsSchema, MsgUpdateParamsResponseSchema } = tokenomics;
-  const { MsgUpdateParamSchema, MsgUpdateParamResponseSchema } = tokenomics;
-  return {
-    [typeUrlOf(MsgUpdateParamsSchema)]: messageHandler(
-      MsgUpdateParamsSchema,
-      MsgUpdateParamsResponseSchema,
-      updateParams(MsgUpdateParamsResponseSchema),
-    ),
-    [typeUrlOf(MsgUpdateParamSchema)]: messageHandler(
-      MsgUpdateParamSchema,
-      MsgUpdateParamResponseSchema,
-      updateParam(MsgUpdateParamResponseSchema),
-    ),
-  };
+  return revalidatedParamMessages<tokenomics.Params, tokenomics.MsgUpdateParam>(authority, {
+    schemas: tokenomics,
+    collection: tokenomicsParams,
+    empty: () => createMessage(tokenomics.ParamsSchema),
+    defaults: DEFAULT_TOKENOMICS_PARAMS,
+    changed,
+    paramsFault: tokenomicsParamsFault,
+    authorityFault,
+    invalidSigner: TOKENOMICS.invalidSigner,
+    wrongAuthorityStatus: "PermissionDenied",
+  });
 }
