@@ -61,7 +61,7 @@ suite("the cache of compiled sources", () => {
   test("a service writes it when it is ready: one that is killed has written it", async () => {
     const cache = newFolder();
     const source = `
-      import { serve } from ${JSON.stringify(String(new URL("./lifecycle.ts", import.meta.url)))};
+      import { serve } from ${JSON.stringify(String(new URL("./cli/lifecycle.ts", import.meta.url)))};
       setInterval(() => {}, 1_000);
       await serve({ kill() {} }, { log: {} }, async () => ({ [Symbol.asyncDispose]: async () => {} }));`;
     const child = spawn(process.execPath, ["--input-type=module", "--eval", source], {

@@ -1,25 +1,25 @@
 import { isAppError } from "@turnpike/base";
 import type { Environment } from "@turnpike/config";
 import { Command, CommanderError } from "commander";
-import { chainCommand } from "./commands/chain.ts";
-import { configCommand } from "./commands/config.ts";
-import { dbCommand } from "./commands/db.ts";
-import { facilitatorCommand } from "./commands/facilitator.ts";
-import { gatewayCommand } from "./commands/gateway.ts";
-import { keysCommand } from "./commands/keys.ts";
-import { mcpCommand } from "./commands/mcp.ts";
-import { payCommand } from "./commands/pay.ts";
-import { queryCommand } from "./commands/query.ts";
-import { relayCommand } from "./commands/relay.ts";
-import { searchCommand } from "./commands/search.ts";
-import { settlementsCommand } from "./commands/settlements.ts";
-import { supplierCommand } from "./commands/supplier.ts";
-import { txCommand } from "./commands/tx.ts";
-import { upCommand } from "./commands/up.ts";
-import type { CommandContext } from "./context.ts";
-import { readableMessage } from "./field-text.ts";
-import { exitCodeOf, failureOf } from "./output.ts";
-import { productVersion } from "./version.ts";
+import type { CommandContext } from "./cli/context.ts";
+import { readableMessage } from "./cli/field-text.ts";
+import { exitCodeOf, failureOf } from "./cli/output.ts";
+import { productVersion } from "./cli/version.ts";
+import { chainCommand } from "./commands/chain/command.ts";
+import { configCommand } from "./commands/config/command.ts";
+import { dbCommand } from "./commands/db/command.ts";
+import { facilitatorCommand } from "./commands/facilitator/command.ts";
+import { gatewayCommand } from "./commands/gateway/command.ts";
+import { keysCommand } from "./commands/keys/command.ts";
+import { mcpCommand } from "./commands/mcp/command.ts";
+import { payCommand } from "./commands/pay/command.ts";
+import { queryCommand } from "./commands/query/command.ts";
+import { relayCommand } from "./commands/relay/command.ts";
+import { searchCommand } from "./commands/search/command.ts";
+import { settlementsCommand } from "./commands/settlements/command.ts";
+import { supplierCommand } from "./commands/supplier/command.ts";
+import { txCommand } from "./commands/tx/command.ts";
+import { upCommand } from "./commands/up/command.ts";
 
 /** The command with all its commands. */
 export function program(context: CommandContext): Command {

@@ -2,7 +2,7 @@ import type { Random } from "@turnpike/base";
 import { type Config, redactConfig } from "@turnpike/config";
 import { type ReloadResult, serveAdmin } from "@turnpike/gateway";
 import type { RelayControl } from "@turnpike/relay";
-import { productVersion } from "../version.ts";
+import { productVersion } from "../cli/version.ts";
 import type { PartModules } from "./modules.ts";
 
 export interface AdminInput extends PartModules {

@@ -39,7 +39,7 @@ import {
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import type { MetricsRegistry } from "@turnpike/gateway";
-import { hostText } from "../context.ts";
+import { hostText } from "../cli/context.ts";
 import { readGenesis, validatorKeyOf } from "./chain-home.ts";
 import { type ChainHome, chainHome } from "./chain-layout.ts";
 import { stateSync } from "./chain-snapshots.ts";

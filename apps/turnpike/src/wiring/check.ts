@@ -8,10 +8,10 @@ import {
   type SupplierConfig,
 } from "@turnpike/config";
 import { decodeBech32 } from "@turnpike/crypto";
-import { workersOf } from "../workers/share.ts";
 import { catalogueOptions, sells } from "./catalogue.ts";
 import { type LedgerRole, ledgerUrl } from "./ledger.ts";
 import { engineOptions, noKeys, requireNetworks } from "./networks.ts";
+import { workersOf } from "./worker-share.ts";
 
 /** Most services that one fault names. */
 const NAMED = 3;

@@ -3,7 +3,7 @@ import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
-import { productVersion } from "../version.ts";
+import { productVersion } from "../cli/version.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { accountOf } from "./networks.ts";

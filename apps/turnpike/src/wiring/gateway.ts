@@ -11,7 +11,7 @@ import {
   webSocketBounds,
 } from "@turnpike/gateway";
 import { noPayments } from "@turnpike/payment";
-import { productVersion } from "../version.ts";
+import { productVersion } from "../cli/version.ts";
 import { openAdmin } from "./admin.ts";
 import { openApplications } from "./applications.ts";
 import { sells } from "./catalogue.ts";

@@ -11,8 +11,8 @@ import {
   type SearchService,
   startSearchService,
 } from "@turnpike/search";
-import { hostText } from "../context.ts";
-import { productVersion } from "../version.ts";
+import { hostText } from "../cli/context.ts";
+import { productVersion } from "../cli/version.ts";
 
 /** A running search service with its metrics. */
 export interface RunningSearch extends AsyncDisposable {

@@ -12,9 +12,9 @@ import {
 } from "@turnpike/gateway";
 import { UnpaidSharing } from "@turnpike/payment";
 import { Gossip, gossipDefaults, type RelayEngine, SharedControl } from "@turnpike/relay";
-import { workersOf } from "../workers/share.ts";
 import { createLimitStore } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
+import { workersOf } from "./worker-share.ts";
 
 /** What makes a gateway one of several workers. */
 export interface WorkerPart {

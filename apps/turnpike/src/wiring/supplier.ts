@@ -15,7 +15,7 @@ import {
   ThreadedRelayCrypto,
   termsOfQueries,
 } from "@turnpike/supplier";
-import { hostText } from "../context.ts";
+import { hostText } from "../cli/context.ts";
 
 /** A supplier's operator: its key, and the port that its endpoints name. */
 export interface SupplierOperator {

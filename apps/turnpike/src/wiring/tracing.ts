@@ -1,6 +1,6 @@
 import type { Log, Tracer } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { productVersion } from "../version.ts";
+import { productVersion } from "../cli/version.ts";
 
 /** The tracer of a configuration; undefined where nothing is traced. The stack owns it. */
 export async function openTracer(
@@ -11,6 +11,6 @@ export async function openTracer(
   const { endpoint, sample, serviceName } = config.tracing;
   if (endpoint === undefined || sample <= 0) return undefined;
   // Most gateways trace nothing, and the libraries take time to load.
-  const { createOtlpTracer } = await import("../tracing.ts");
+  const { createOtlpTracer } = await import("./otlp-tracer.ts");
   return stack.use(createOtlpTracer({ endpoint, sample, serviceName, version: productVersion() }, modules));
 }

@@ -15,15 +15,15 @@ import {
   SharedCounts,
   serveMetrics,
 } from "@turnpike/gateway";
-import type { LeveledLog } from "../logging.ts";
+import type { LeveledLog } from "../cli/logging.ts";
 import { requireRunnable } from "../wiring/check.ts";
 import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
 import { workerRestartsTotal, workersUp } from "../wiring/metrics.ts";
 import { namedLabels } from "../wiring/named-labels.ts";
 import { createReloader, type Reload } from "../wiring/reload.ts";
+import { shareOf } from "../wiring/worker-share.ts";
 import type { LiveWorker } from "./live-worker.ts";
 import { reloadWorkers } from "./reload-workers.ts";
-import { shareOf } from "./share.ts";
 import { type SlotOptions, WorkerSlot } from "./slot.ts";
 
 export interface PrimaryInput {

@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import type { FaultPoints } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { createLog } from "../../../../apps/turnpike/src/logging.ts";
+import { createLog } from "../../../../apps/turnpike/src/cli/logging.ts";
 import { startChain } from "../../../../apps/turnpike/src/wiring/chain.ts";
 
 // `turnpike chain start` as the command wires it, which kills itself the n-th time that a fault point is reached. It says

@@ -1,0 +1,88 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { AppError } from "@turnpike/base";
+import { findUp, isUpStarting, type UpFacts } from "../up-file.ts";
+import type { CommandContext } from "./context.ts";
+
+/** What says who buys and where. */
+export interface BuyerOptions {
+  readonly gateway?: string;
+  readonly keyFile?: string;
+}
+
+/** The gateway that a command buys from. */
+export interface Seller {
+  /** Its base URL, without a slash at its end. */
+  readonly gateway: string;
+  /** The `turnpike up` whose gateway it is and whose sample buyer pays; undefined where either is another. */
+  readonly up: UpFacts | undefined;
+}
+
+/**
+ * The gateway to buy from: --gateway, TURNPIKE_GATEWAY, or the running `turnpike up`. A key of the caller's own pays only a
+ * gateway that the caller named: a folder that was unpacked or cloned may hold an up.json, too. @throws AppError USAGE.
+ */
+export async function sellerOf(opts: BuyerOptions, context: CommandContext): Promise<Seller> {
+  const ownKey = opts.keyFile === undefined ? "TURNPIKE_BUYER_KEY" : "--key-file";
+  const hasOwnKey = opts.keyFile !== undefined || context.env.TURNPIKE_BUYER_KEY !== undefined;
+  const found = findUp(process.cwd())?.up;
+  const up = hasOwnKey ? undefined : found;
+  const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
+  if (gateway === undefined) {
+    const why =
+      found !== undefined
+        ? `${ownKey} pays only a gateway that is named. For the \`npm start\` of this folder give --gateway ${found.gateway}, else`
+        : (await isUpStarting(process.cwd()))
+          ? "`npm start` is still starting here. Wait until it says ready, or give"
+          : "no `npm start` runs in this folder or one above it. Start it, or give";
+    throw new AppError("USAGE", {
+      message: `There is no gateway to buy from: ${why} --gateway or TURNPIKE_GATEWAY.`,
+    });
+  }
+  if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
+    throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
+  }
+  const url = gateway.replace(/\/+$/, "");
+  // The sample buyer and the local node are for the local gateway alone.
+  return { gateway: url, up: up?.gateway === url ? up : undefined };
+}
+
+/**
+ * The private key to pay with: --key-file, TURNPIKE_BUYER_KEY, or the sample buyer of the running `turnpike up`.
+ * @throws AppError USAGE, CONFIG_INVALID.
+ */
+export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpFacts | undefined): Promise<string> {
+  if (opts.keyFile !== undefined) {
+    const { readKeyFile } = await import("@turnpike/config");
+    if (!existsSync(opts.keyFile)) {
+      throw new AppError("USAGE", {
+        message: `--key-file: ${resolve(opts.keyFile)} is not there; npx turnpike keys new ${opts.keyFile} makes one.`,
+      });
+    }
+    const [key, more] = readKeyFile(opts.keyFile);
+    if (key === undefined || more !== undefined) {
+      throw new AppError("USAGE", { message: `${opts.keyFile} must hold exactly one key.` });
+    }
+    return key;
+  }
+  const given = context.env.TURNPIKE_BUYER_KEY;
+  const key = given ?? up?.buyer.privateKey;
+  if (key === undefined) {
+    throw new AppError("USAGE", {
+      message:
+        "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. npx turnpike keys new <file> makes one.",
+    });
+  }
+  const { parseKey } = await import("@turnpike/config");
+  return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
+}
+
+/** JSON-RPC URLs of the nodes that are given and of the local network. @throws AppError USAGE. */
+export function nodesOf(given: readonly string[], up: UpFacts | undefined): string[] {
+  for (const url of given) {
+    if (!/^https?:\/\/[^/\s]+/.test(url)) {
+      throw new AppError("USAGE", { message: `--rpc: ${JSON.stringify(url)} is no http:// or https:// address.` });
+    }
+  }
+  return up === undefined ? [...given] : [...given, up.settlement.rpc];
+}

@@ -1,0 +1,80 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { AppError, type ErrorCode } from "@turnpike/base";
+import { configOf } from "../../../cli/config-file.ts";
+import { type CommandContext, outputOf } from "../../../cli/context.ts";
+import { createProgressLine } from "../../../cli/progress-line.ts";
+import { chainHome, nodeFolder } from "../../../wiring/chain-layout.ts";
+
+export interface ChainVerifyOptions {
+  readonly json?: boolean;
+  readonly config?: string;
+  readonly home?: string;
+}
+
+/** A message of the process that reads the store. */
+export type VerifyWord =
+  | { readonly kind: "progress"; readonly text: string }
+  | {
+      readonly kind: "sound";
+      readonly heightBlocks: string;
+      /** Hex digits. */
+      readonly appHash: string;
+      readonly blocks: number;
+      readonly txs: number;
+    }
+  | { readonly kind: "failed"; readonly code: ErrorCode; readonly message: string };
+
+/** How the library ends a process that a page misleads. Any other end, as for want of memory, says nothing of the store. */
+const MISLED: ReadonlySet<NodeJS.Signals> = new Set(["SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"]);
+
+/**
+ * Reads a stopped node's store whole and says whether it is sound. It is read in a process of its own: the library that
+ * reads the file ends the process when a page misleads it, and that is an answer too.
+ * @throws AppError CHAIN_STORE_DAMAGED when it is not, CHAIN_STORE when that is not known, CHAIN_STORE_BUSY while a node runs there, CHAIN_HOME.
+ */
+export async function verify(opts: ChainVerifyOptions, context: CommandContext): Promise<void> {
+  const home = nodeFolder(opts.home, configOf(context, opts.config).chain.home);
+  const { storeFolder } = chainHome(home);
+  if (!existsSync(storeFolder)) {
+    throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${home}.` });
+  }
+  const output = outputOf(opts);
+  const child = fork(new URL("./child.ts", import.meta.url), [home], {
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  let said = "";
+  child.stderr?.on("data", (part) => {
+    said = `${said}${String(part)}`.slice(-2_000);
+  });
+  let last: VerifyWord | undefined;
+  {
+    using line = createProgressLine({ isShown: opts.json !== true });
+    child.on("message", (word: VerifyWord) => {
+      if (word.kind === "progress") line.show(word.text);
+      else last = word;
+    });
+    // Its last word may come after its end.
+    await Promise.all([once(child, "close"), once(child, "disconnect")]);
+  }
+  if (last?.kind === "sound") {
+    const { heightBlocks, appHash, blocks, txs } = last;
+    output.result({ sound: true, home, height: heightBlocks, appHash, blocks, txs });
+    if (heightBlocks === "0") return output.line("sound: no block yet");
+    output.line(`sound: block ${heightBlocks}, app hash ${appHash}`);
+    output.line(blocks === 0 ? "CometBFT keeps the blocks" : `${blocks} blocks and their ${txs} transactions followed`);
+    return;
+  }
+  if (last?.kind === "failed") throw new AppError(last.code, { message: last.message });
+  const how = child.signalCode ?? `code ${child.exitCode}`;
+  const words = said === "" ? "" : ` It said: ${said.trim().split("\n").at(-1)}`;
+  if (child.signalCode !== null && MISLED.has(child.signalCode)) {
+    throw new AppError("CHAIN_STORE_DAMAGED", {
+      message: `The chain's store in ${storeFolder} is damaged: reading it ended the process (${how}).${words}`,
+    });
+  }
+  throw new AppError("CHAIN_STORE", {
+    message: `Whether the chain's store in ${storeFolder} is sound is not known: the process that read it was ended (${how}).${words}`,
+  });
+}

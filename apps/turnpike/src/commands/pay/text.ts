@@ -1,0 +1,85 @@
+import type { Price, PurchaseReceipt, PurchaseResult } from "@turnpike/client";
+import { readableMessage } from "../../cli/field-text.ts";
+import { prettyJson } from "../../cli/output.ts";
+
+/** Exit code of a refusal whose outcome is known. */
+export const REFUSED = 4;
+/** Exit code where it is not known whether the payment was taken. */
+export const UNKNOWN = 5;
+
+/** What a payer still has. */
+export interface Balance {
+  readonly address: string;
+  readonly units: bigint;
+  readonly usd: string;
+}
+
+type Refused = Extract<PurchaseResult, { kind: "refused" }>;
+
+/** A price in words. */
+export function priceText(price: Price): string {
+  return `${price.usd} USD: ${price.amount} units of ${price.asset} on ${price.network}, to ${price.payTo}`;
+}
+
+function settlementText({ transaction, network }: PurchaseReceipt): string {
+  return transaction === "" ? "" : ` transaction ${transaction} on ${network}`;
+}
+
+function receiptLines(receipt: PurchaseReceipt, open: boolean): string[] {
+  const { settlementId, payer, success, errorReason } = receipt;
+  const id = settlementId === undefined ? [] : [`payment  ${settlementId}`];
+  if (success) {
+    return [`receipt  ${settlementText(receipt).trim()}`, ...(payer === undefined ? [] : [`payer    ${payer}`]), ...id];
+  }
+  const tried = settlementText(receipt);
+  if (open) return [`receipt  not yet${tried === "" ? "" : `:${tried}`}`, ...id];
+  const why = errorReason === undefined ? "" : ` (${errorReason})`;
+  return [`receipt  none: attempted${why}${tried === "" ? "" : `;${tried}`}`, ...id];
+}
+
+/** What a person sees of a result, on standard output. */
+export function resultLines(result: PurchaseResult, balance: Balance | undefined): string[] {
+  if (result.kind === "free") return [prettyJson(result.answer), "free     nothing was asked for this call"];
+  const { price, receipt } = result;
+  return [
+    ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
+    ...(result.kind === "bought" ? [`answer   ${prettyJson(result.envelope)}`] : []),
+    ...(receipt === undefined ? [] : receiptLines(receipt, result.kind === "refused" && result.open)),
+    ...(balance === undefined ? [] : [`balance  ${balance.usd} USD of ${balance.address}`]),
+  ];
+}
+
+/** What went wrong, what it cost, and the command that presents the same payment again where that may help. */
+export function whatNext({ code, message, payment, charge, open, retryable }: Refused, again: string): string[] {
+  const lines = [`error ${code}: ${readableMessage(code, message)}`];
+  if (payment === undefined) return lines;
+  lines.push(charge);
+  if (open) return [...lines, "To ask again for the same payment, never with a new one:", again];
+  if (!retryable) return lines;
+  return [...lines, "The payment is good until it expires. To present the same one again:", again];
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** A command line of `pay`, ready for a shell. */
+export function payCommandLine(
+  service: string,
+  body: string | undefined,
+  opts: {
+    readonly gateway?: string;
+    readonly keyFile?: string;
+    readonly rpc?: string;
+    readonly journal?: string;
+    readonly payment?: string;
+  } = {},
+): string {
+  const flags = [
+    ["--gateway", opts.gateway],
+    ["--key-file", opts.keyFile],
+    ["--rpc", opts.rpc],
+    ["--journal", opts.journal],
+    ["--payment", opts.payment],
+  ] as const;
+  const given = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, quoted(value)]));
+  return ["npx turnpike pay", quoted(service), body === undefined ? "--get" : quoted(body), ...given].join(" ");
+}
