@@ -1,5 +1,6 @@
+import { availableParallelism } from "node:os";
 import { type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/base";
-import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
+import { LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
 import {
   decodePaymentHeader,
   type EvmRpc,
@@ -58,10 +59,15 @@ serveParent<VerifyOperations>(
                 name: "USDC",
                 version: "2",
                 decimals: 6,
+                multicall3: MULTICALL3_ADDRESS,
+                allowedFactories: [],
                 walletGas: 400_000,
                 deploymentGas: 2_000_000,
+                priorityFeeWei: 0n,
+                relayers: [],
               },
             ],
+            workers: Math.max(1, availableParallelism() - 1),
           },
           { ...modules, rpc: new Map([[network, rpc]]), clock: systemClock },
         ),

@@ -25,6 +25,7 @@ const option = paymentOption(
     name: "USDC",
     version: "2",
     decimals: 6,
+    maxTimeoutSeconds: 60,
   },
   "0.005000",
 );

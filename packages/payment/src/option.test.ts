@@ -11,6 +11,7 @@ const network = {
   name: "USDC",
   version: "2",
   decimals: 6,
+  maxTimeoutSeconds: 60,
 } as const;
 const option = paymentOption(network, "0.005000");
 const other = paymentOption({ ...network, network: "eip155:8453" as NetworkId, name: "USD Coin" }, "0.005");

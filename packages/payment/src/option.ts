@@ -12,8 +12,8 @@ export interface OptionNetwork {
   readonly version: string;
   /** Decimal places of the token. */
   readonly decimals: number;
-  /** 60 by default. */
-  readonly maxTimeoutSeconds?: number;
+  /** Longest time from now to the end of the window that a payer is asked to sign for. */
+  readonly maxTimeoutSeconds: number;
 }
 
 /**
@@ -27,7 +27,7 @@ export function paymentOption(network: OptionNetwork, priceUsd: string): Payment
 }
 
 function optionOf(
-  { network, asset, payTo, name, version, maxTimeoutSeconds = 60 }: OptionNetwork,
+  { network, asset, payTo, name, version, maxTimeoutSeconds }: OptionNetwork,
   amount: string,
 ): PaymentOption {
   return { scheme: "exact", network, amount, asset, payTo, maxTimeoutSeconds, extra: { name, version } };

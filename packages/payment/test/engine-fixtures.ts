@@ -29,13 +29,13 @@ import { eventually } from "@turnpike/testkit";
 import { openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit/servers";
 import { encodeFunctionData, getAddress, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import type { EngineOptions } from "../src/engine/options.ts";
+import type { EngineOptions, TransactionBounds } from "../src/engine/options.ts";
 import { type EvmRpc, EvmRpcClient } from "../src/evm/rpc.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
 import type { BackOff } from "../src/verify/back-off.ts";
-import { PATIENT, type TestServer } from "./ledger-fixtures.ts";
+import { LEDGER, type TestServer } from "./ledger-fixtures.ts";
 
 /** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
 export const AT_ONCE = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000 } as const;
@@ -62,6 +62,9 @@ export function newPayer(): Payer {
 /** A receiver that nothing outside this file's process uses; spelled with capitals as a configuration may. */
 export const PAY_TO: Address = getAddress(newPayer().address);
 
+/** Options of an engine, and bounds of its network, that a test may choose. */
+type OptionChanges = Partial<Omit<EngineOptions, "networks"> & TransactionBounds>;
+
 /** A chain with the token, an empty ledger, and what makes claims for engines under test. */
 export interface Bed extends AsyncDisposable {
   readonly anvil: TestAnvil;
@@ -71,7 +74,7 @@ export interface Bed extends AsyncDisposable {
   /** A payer with this balance of the token. */
   payer(units: bigint): Promise<Payer>;
   relayerKey(): Promise<Uint8Array>;
-  options(relayerKeys: readonly Uint8Array[], changes?: Partial<EngineOptions>): EngineOptions;
+  options(relayerKeys: readonly Uint8Array[], changes?: OptionChanges): EngineOptions;
   modules(
     ledger: Ledger,
     faults?: FaultPoints,
@@ -128,7 +131,7 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
     databaseUrl,
     openLedger: async (options = {}) =>
       createLedger(
-        { url: databaseUrl, poolSize: 6, ...PATIENT, ...options },
+        { url: databaseUrl, ...LEDGER, poolSize: 6, ...options },
         { log, metrics: noMetrics, faults: noFaults },
       ),
     async payer(units) {
@@ -141,7 +144,20 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
       await fundGas(anvil.url, privateKeyToAddress(key), 10n ** 18n);
       return key;
     },
-    options: (relayerKeys, changes = {}) => ({
+    options: (
+      relayerKeys,
+      {
+        batchWindowMs = 20,
+        maxBatch = 100,
+        gasPerTransfer = 120_000n,
+        gasPerWallet = 400_000n,
+        gasPerDeployment = 2_000_000n,
+        bumpAfterMs = 600_000,
+        bumpPercent = 12.5,
+        maxOpenBatchesPerKey = 16,
+        ...changes
+      } = {},
+    ) => ({
       networks: [
         {
           network: NETWORK,
@@ -155,16 +171,16 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
           minRelayerBalanceWei: 1_000n,
           holdMs: 0,
           holdReserveMs: 10_000,
+          batchWindowMs,
+          maxBatch,
+          gasPerTransfer,
+          gasPerWallet,
+          gasPerDeployment,
+          bumpAfterMs,
+          bumpPercent,
+          maxOpenBatchesPerKey,
         },
       ],
-      batchWindowMs: 20,
-      maxBatch: 100,
-      gasPerTransfer: 120_000n,
-      gasPerWallet: 400_000n,
-      gasPerDeployment: 2_000_000n,
-      bumpAfterMs: 600_000,
-      bumpPercent: 12.5,
-      maxOpenBatchesPerKey: 16,
       maxQueueMs: 60_000,
       pollMs: 200,
       leaseRenewMs: 200,

@@ -40,6 +40,15 @@ export const PATIENT = {
   connectTimeoutMs: 60_000,
 } as const;
 
+/** A ledger as its configuration has it, but for the schema's name, fewer connections, and times that are {@link PATIENT}. */
+export const LEDGER = {
+  schema: "ledger",
+  poolSize: 5,
+  answerRetentionSeconds: 3_600,
+  releasedRetentionSeconds: 86_400,
+  ...PATIENT,
+} as const;
+
 /** Opens the file's PostgreSQL: see `openTestPostgres`. */
 export async function startTestServer(): Promise<TestServer> {
   const postgres = await openTestPostgres();
@@ -47,7 +56,7 @@ export async function startTestServer(): Promise<TestServer> {
   let migrated: Promise<string> | undefined;
   // Copying a migrated database is a fraction of migrating each.
   const migrateOne = async (): Promise<string> => {
-    await migrate(postgres.url, PATIENT);
+    await migrate(postgres.url, LEDGER);
     return postgres.url;
   };
   return {
@@ -89,13 +98,13 @@ export function testLedger(opts: Partial<LedgerOptions> = {}): () => Ledger {
   });
 }
 
-/** Opens a ledger whose times are {@link PATIENT} unless `opts` says otherwise. */
+/** Opens a ledger that is as {@link LEDGER} unless `opts` says otherwise. */
 export function openLedger(
   url: string,
   opts: Partial<LedgerOptions> = {},
   faults: FaultPoints = noFaults,
 ): Promise<Ledger> {
-  return createLedger({ url, poolSize: 5, ...PATIENT, ...opts }, { log: silentLog, metrics: noMetrics, faults });
+  return createLedger({ url, ...LEDGER, ...opts }, { log: silentLog, metrics: noMetrics, faults });
 }
 
 /** A ledger in a database of its own. */

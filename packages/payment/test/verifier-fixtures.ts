@@ -14,6 +14,7 @@ import {
   deployTestToken,
   devRpc,
   LOCAL_NETWORK,
+  MULTICALL3_ADDRESS,
   randomNonce,
   setTokenBalance,
   startAnvil,
@@ -53,8 +54,12 @@ export const NETWORK: VerifierNetwork = {
   name: "USDC",
   version: "2",
   decimals: 6,
+  multicall3: MULTICALL3_ADDRESS,
+  allowedFactories: [],
   walletGas: 400_000,
   deploymentGas: 2_000_000,
+  priorityFeeWei: 0n,
+  relayers: [],
 };
 const PAY_TO: Address = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 const CHAIN_ID = Number(LOCAL_NETWORK.slice(7));

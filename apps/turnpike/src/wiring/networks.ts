@@ -207,7 +207,6 @@ export function engineOptions(
   if (first !== undefined) throw noKeys(keysPath, bare.length < networks.length ? first.network : undefined);
   return {
     networks: networks.map((network) => engineNetwork(config, network, keys.get(network.network) ?? [], current)),
-    ...transactionBounds(relayer),
     pollMs: pollMs(config),
     leaseRenewMs: Math.floor((relayer.leaseSeconds * 1_000) / 3.4),
     reconcileMs: relayer.reconcileIntervalMs,
@@ -236,7 +235,6 @@ export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSet
       assets: config.payment.networks
         .filter(({ network }) => network === chain.network)
         .map(({ asset, name, version, maxTimeoutSeconds }) => ({ address: asset, name, version, maxTimeoutSeconds })),
-      maxTimeoutSeconds: chain.maxTimeoutSeconds,
     })),
     timeoutMs: config.payment.facilitatorTimeoutMs,
     pollMs: pollMs(config),

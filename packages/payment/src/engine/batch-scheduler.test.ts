@@ -56,11 +56,24 @@ function rig() {
   const accounts = [account("first"), account("second")];
   const head = new HeadTracker({ chain: read as SettlementChain, clock, onNewBlock: () => undefined });
   const net = { network: NETWORK, multicall3: MULTICALL3_ADDRESS, blockTimeSeconds: 2, minRelayerBalanceWei: 0n };
-  const policy = { fees: FEES, gas: GAS, maxBatch: 4, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatchesPerKey: 4 };
+  const bounds = { maxBatch: 4, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatchesPerKey: 4 };
+  const policy = { fees: FEES, gas: GAS, ...bounds };
   const costs = new GasCosts(GAS, () => 0);
   const guard = new ProfitGuard(
     {
-      net: { ...net, confirmations: 1, finalityBlocks: 1, relayerKeys: [], holdMs: 0, holdReserveMs: 0, ...FEES },
+      net: {
+        ...net,
+        ...bounds,
+        ...FEES,
+        gasPerTransfer: GAS.perTransfer,
+        gasPerWallet: GAS.perWallet,
+        gasPerDeployment: GAS.perDeployment,
+        confirmations: 1,
+        finalityBlocks: 1,
+        relayerKeys: [],
+        holdMs: 0,
+        holdReserveMs: 0,
+      },
       fees: FEES,
       maxBatch: 4,
     },

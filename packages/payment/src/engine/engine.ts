@@ -67,8 +67,10 @@ function wrong(path: string, rule: string): never {
   throw new AppError("CONFIG_INVALID", { message: `${path}: ${rule}.` });
 }
 
-function checkBounds(at: string, bounds: Partial<TransactionBounds>): void {
-  const { bumpPercent = 12.5, maxBatch = 1, maxOpenBatchesPerKey = 1, batchWindowMs = 0 } = bounds;
+function checkBounds(
+  at: string,
+  { bumpPercent, maxBatch, maxOpenBatchesPerKey, batchWindowMs }: TransactionBounds,
+): void {
   if (bumpPercent < 12.5) wrong(`${at}bumpPercent`, "must be at least 12.5, or nodes refuse the replacement");
   if (!Number.isInteger(maxBatch) || maxBatch < 1) wrong(`${at}maxBatch`, "must be an integer of at least 1");
   if (!Number.isInteger(maxOpenBatchesPerKey) || maxOpenBatchesPerKey < 1) {
@@ -78,7 +80,6 @@ function checkBounds(at: string, bounds: Partial<TransactionBounds>): void {
 }
 
 function check(opts: EngineOptions): void {
-  checkBounds("", opts);
   for (const net of opts.networks) {
     const { network, confirmations, relayerKeys } = net;
     checkBounds(`${network}.`, net);

@@ -24,13 +24,14 @@ import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { BackOff } from "../verify/back-off.ts";
 import { createEngine } from "./engine.ts";
-import type { EngineNetwork } from "./options.ts";
+import type { EngineNetwork, EngineOptions } from "./options.ts";
 
 const server = testServer();
 
-const network = (bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>) => ({
-  networks: bed.options(keys).networks.map((one) => ({ ...one, ...changes })),
-});
+function changed(bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>): EngineOptions {
+  const options = bed.options(keys);
+  return { ...options, networks: options.networks.map((one) => ({ ...one, ...changes })) };
+}
 
 /** Runtime code that says yes to every signature, or fails. */
 const YES = "0x631626ba7e60e01b60005260206000f3";
@@ -47,7 +48,7 @@ test("a base fee over the cap is missing with the next block, and payments are r
   await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
-  const options = bed.options(keys, network(bed, keys, { maxFeePerGasWei: 10_000_000_000n }));
+  const options = changed(bed, keys, { maxFeePerGasWei: 10_000_000_000n });
   await using engine = await createEngine(options, bed.modules(ledger));
   assert.deepEqual(engine.missing(), []);
   const mineAt = async (gwei: bigint): Promise<void> => {
@@ -195,7 +196,7 @@ test("a window that closes before the next block is not settled", async () => {
   await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
-  const options = bed.options(keys, network(bed, keys, { blockTimeSeconds: 12 }));
+  const options = changed(bed, keys, { blockTimeSeconds: 12 });
   await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
   const validBefore = BigInt((await bed.chainTime()) + 11);
   // After that: the block that the engine knows must be no older than the one that the window is counted from.

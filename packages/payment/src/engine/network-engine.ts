@@ -86,7 +86,7 @@ export class NetworkEngine implements AsyncDisposable {
     this.#rpc = rpc;
     const log = modules.log.child({ network });
     this.#log = log;
-    this.#policy = networkPolicy(opts, net);
+    this.#policy = networkPolicy(net);
     const { fees, gas, maxBatch } = this.#policy;
     this.#cancelAfterMs = opts.cancelAfterMs ?? 500;
     this.#chainTimeoutMs = opts.chainTimeoutMs ?? 5_000;

@@ -27,7 +27,7 @@ export interface ChainRules {
   readonly foreignScanMs?: number;
 }
 
-/** Bounds of an engine's transactions, which a network may have of its own. */
+/** Bounds of a network's transactions. */
 export interface TransactionBounds {
   /** How long the first payment of a batch waits for others. */
   readonly batchWindowMs: number;
@@ -47,8 +47,8 @@ export interface TransactionBounds {
   readonly maxOpenBatchesPerKey: number;
 }
 
-/** Relayer keys, fees and profit rule of one network, with the bounds that it has of its own. */
-export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
+/** Relayer keys, fees, profit rule and bounds of one network. */
+export interface EngineNetwork extends ChainRules, TransactionBounds {
   readonly multicall3: Address;
   /** Private keys that send settlements; 32 bytes each. Several gateways may be given the same ones. */
   readonly relayerKeys: readonly Uint8Array[];
@@ -66,8 +66,8 @@ export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
   readonly holdReserveMs: number;
 }
 
-/** Networks, bounds and intervals of the settlement engine. */
-export interface EngineOptions extends TransactionBounds {
+/** Networks and intervals of the settlement engine. */
+export interface EngineOptions {
   readonly networks: readonly EngineNetwork[];
   /** Most payments that wait for a batch on one network; more are refused. 10,000 by default. */
   readonly maxQueue?: number;

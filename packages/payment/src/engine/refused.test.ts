@@ -348,7 +348,7 @@ test("a transaction is cancelled when an operator asks for it, and its payment s
   const payment = await claim(ledger, await bed.payer(PRICE));
   const settling = engine.settle(payment, ANSWER, timeLimit());
   await untilState(ledger, payment, "signed");
-  const operator = new LedgerOperator(bed.databaseUrl);
+  const operator = new LedgerOperator(bed.databaseUrl, { schema: "ledger" });
   assert.equal(await operator.cancel(NETWORK, privateKeyToAddress(key), 0), true);
   await eventually("it is cancelled", async () => {
     const [open] = await operator.openTransactions(1);
@@ -374,7 +374,7 @@ test("a cancellation that came too late is not sent when a re-organisation takes
   const payment = await claim(ledger, await bed.payer(PRICE));
   const settling = engine.settle(payment, ANSWER, timeLimit());
   await untilState(ledger, payment, "signed");
-  const operator = new LedgerOperator(bed.databaseUrl);
+  const operator = new LedgerOperator(bed.databaseUrl, { schema: "ledger" });
   assert.equal(await operator.cancel(NETWORK, privateKeyToAddress(key), 0), true);
   await eventually("the cancellation is journaled", async () => {
     const [open] = await operator.openTransactions(1);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { USDC_ADDRESS } from "@turnpike/localnet";
+import { MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
 import { reboundStatus } from "@turnpike/testkit";
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { type Bed, NETWORK, openBed, PAY_TO, type Payer, PRICE, signPayment } from "../../test/engine-fixtures.ts";
@@ -46,8 +46,12 @@ before(async () => {
     name: "USDC",
     version: "2",
     decimals: 6,
+    multicall3: MULTICALL3_ADDRESS,
+    allowedFactories: [],
     walletGas: 400_000,
     deploymentGas: 2_000_000,
+    priorityFeeWei: 0n,
+    relayers: [],
   };
   const verifier = owned.use(new EvmVerifier({ networks: [asset], workers: 0 }, modules));
   const settler = owned.use(await createEngine(bed.options([key]), modules));
@@ -65,7 +69,7 @@ before(async () => {
   );
   server = owned.use(
     await createFacilitatorServer(
-      { host: "127.0.0.1", port: 0, maxBodyBytes: 65_536, maxConcurrent: 256 },
+      { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 256 },
       { facilitator, log: silentLog },
     ),
   );
@@ -278,7 +282,7 @@ test("more requests at once than it takes are answered 503", async () => {
     missing: () => Promise.resolve([]),
   };
   await using narrow = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, maxBodyBytes: 65_536, maxConcurrent: 2 },
+    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 2 },
     { facilitator: busy, log: silentLog },
   );
   const ask = (path: string) =>

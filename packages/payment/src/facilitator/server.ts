@@ -24,8 +24,8 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly maxBodyBytes: number;
   /** Longest time for a request to arrive; 10,000 by default. */
   readonly requestTimeoutMs?: number;
-  /** Proxies whose `X-Forwarded-For` says who a client is; none by default. */
-  readonly trustedProxies?: readonly string[];
+  /** Proxies whose `X-Forwarded-For` says who a client is. */
+  readonly trustedProxies: readonly string[];
   /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
   readonly maxConcurrent: number;
 }
@@ -100,7 +100,7 @@ export async function createFacilitatorServer(
     result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
   const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
 
-  const clientIp = createClientIp(opts.trustedProxies ?? []);
+  const clientIp = createClientIp(opts.trustedProxies);
   const clientOf = ({ raw }: FastifyRequest): string => clientKey(clientIp(raw));
 
   const maxConcurrent = opts.maxConcurrent;

@@ -53,9 +53,9 @@ interface StrayRow {
  */
 export async function auditLedger(
   url: string,
-  opts: { readonly schema?: string; readonly connectTimeoutMs?: number } = {},
+  opts: { readonly schema: string; readonly connectTimeoutMs?: number },
 ): Promise<LedgerAudit> {
-  const s = quoteSchema(opts.schema ?? "ledger");
+  const s = quoteSchema(opts.schema);
   const work = async (client: pg.Client): Promise<LedgerAudit> => {
     await client.query("begin isolation level repeatable read read only");
     await client.query("set local statement_timeout = 0");

@@ -15,6 +15,7 @@ import {
   ASSET,
   claimed,
   journaled,
+  LEDGER,
   leased,
   NETWORK,
   newAnswer,
@@ -24,7 +25,6 @@ import {
   newLedger,
   newPayer,
   openLedger,
-  PATIENT,
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
@@ -287,7 +287,7 @@ test("a claim whose outcome its caller never learns is released", async (context
 
 test("attack: 10,000 refused claims of each kind do not keep a lost one from its release, and log no error each", async (context) => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
   const errors: string[] = [];
   const log: Log = { ...silentLog, error: (_fields, message) => void errors.push(message), child: () => log };
@@ -299,7 +299,7 @@ test("attack: 10,000 refused claims of each kind do not keep a lost one from its
   };
   context.mock.timers.enable({ apis: ["setTimeout"] });
   await using late = await createLedger(
-    { url, poolSize: 5, ...PATIENT, heartbeatMs: 30_000, queueLimit: 1, receivers },
+    { url, ...LEDGER, heartbeatMs: 30_000, queueLimit: 1, receivers },
     { log, metrics: noMetrics, faults },
   );
   await sql(url, "update holders set expires_at = clock_timestamp() - interval '1 second'");

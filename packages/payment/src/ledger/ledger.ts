@@ -18,18 +18,18 @@ import { ledgerStatements } from "./statements.ts";
 export interface LedgerOptions {
   /** `postgres://…` of a direct connection or a session pool. */
   readonly url: string;
-  /** Schema of the tables; `ledger` by default. */
-  readonly schema?: string;
-  /** Most connections for calls; two more are kept for renewals and for sums. 10 by default. */
-  readonly poolSize?: number;
-  /** How long a sold answer is kept after its settlement. 3,600 by default. */
-  readonly answerRetentionSeconds?: number;
-  /** How long a released claim is kept after it was found unused and its window closed. 86,400 by default. */
-  readonly releasedRetentionSeconds?: number;
-  /** Time without a renewal after which this process counts as dead. 5,000 by default. */
-  readonly holderTtlMs?: number;
-  /** Time between renewals; at most a third of `holderTtlMs` lets two of them fail. 1,500 by default. */
-  readonly heartbeatMs?: number;
+  /** Schema of the tables. */
+  readonly schema: string;
+  /** Most connections for calls; two more are kept for renewals and for sums. */
+  readonly poolSize: number;
+  /** How long a sold answer is kept after its settlement. */
+  readonly answerRetentionSeconds: number;
+  /** How long a released claim is kept after it was found unused and its window closed. */
+  readonly releasedRetentionSeconds: number;
+  /** Time without a renewal after which this process counts as dead. */
+  readonly holderTtlMs: number;
+  /** Time between renewals; at most a third of `holderTtlMs` lets two of them fail. */
+  readonly heartbeatMs: number;
   /** Longest time of one call in the database. 5,000 by default. */
   readonly statementTimeoutMs?: number;
   /** How much longer a call waits for a database that does not answer at all. 500 by default. */
@@ -61,11 +61,10 @@ const SUM_TIMEOUT_MS = 120_000;
 export async function createLedger(opts: LedgerOptions, modules: LedgerModules): Promise<Ledger> {
   const { log, metrics, faults } = modules;
   const clock = modules.clock ?? systemClock;
-  const schema = opts.schema ?? "ledger";
+  const { schema, heartbeatMs } = opts;
   const statements = ledgerStatements(schema);
   const statementTimeoutMs = opts.statementTimeoutMs ?? 5_000;
   const queueLimit = opts.queueLimit ?? 4_000;
-  const heartbeatMs = opts.heartbeatMs ?? 1_500;
   const { asynchronousCommit } = await checkSchema(opts.url, schema, opts.connectTimeoutMs);
   if (asynchronousCommit) log.warn({}, "the database commits before it is on disk by default; the ledger does not");
 
@@ -90,7 +89,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     );
 
   await using owned = new AsyncDisposableStack();
-  const database = owned.use(open("calls", opts.poolSize ?? 10, statementTimeoutMs, queueLimit));
+  const database = owned.use(open("calls", opts.poolSize, statementTimeoutMs, queueLimit));
   if (asynchronousCommit) {
     const [row] = await database.run<{ sync: string }>(statements.commits, []);
     if (row?.sync === "off") {
@@ -102,7 +101,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const sells = (opts.receivers ?? []).map(receiverName);
   const holder = owned.use(
     await Holder.open(
-      { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs, sells },
+      { ttlMs: opts.holderTtlMs, heartbeatMs, statementTimeoutMs, sells },
       {
         database: renewals,
         statements,
@@ -117,9 +116,10 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     ),
   );
 
-  const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
-  const releasedRetentionMs = (opts.releasedRetentionSeconds ?? 86_400) * 1_000;
-  const retention = { answerRetentionMs, releasedRetentionMs };
+  const retention = {
+    answerRetentionMs: opts.answerRetentionSeconds * 1_000,
+    releasedRetentionMs: opts.releasedRetentionSeconds * 1_000,
+  };
   const parts = { database, statements, holder, sells, ...retention, queueLimit, log, metrics, faults };
   return ledgerOf(parts, slow, owned.move());
 }

@@ -30,9 +30,9 @@ function migrationsOf(schema: string): Migrations {
  */
 export async function migrate(
   url: string,
-  opts: { readonly schema?: string; readonly connectTimeoutMs?: number } = {},
+  opts: { readonly schema: string; readonly connectTimeoutMs?: number },
 ): Promise<MigrationResult> {
-  const migrations = migrationsOf(opts.schema ?? "ledger");
+  const migrations = migrationsOf(opts.schema);
   const applied = await withClient(url, "migrate", (client) => migrations.apply(client), opts.connectTimeoutMs);
   return { applied };
 }

@@ -4,6 +4,7 @@ import type { Address, SettlementId } from "@turnpike/base";
 import {
   claimed,
   journaled,
+  LEDGER,
   leased,
   NETWORK,
   newAnswer,
@@ -21,7 +22,7 @@ const server = testServer();
 test("open transactions are listed with key, nonce and payments, and an operator can request a cancellation", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   assert.deepEqual(await operator.openTransactions(10), []);
   const lease = await leased(ledger);
   const [first, second] = [newTransaction(), { ...newTransaction(), maxFeePerGas: 3_000_000_000n }];
@@ -55,7 +56,7 @@ test("open transactions are listed with key, nonce and payments, and an operator
 test("a payment that has used up its batches is sent again after an operator resets them", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   const lease = await leased(ledger);
   const id = await claimed(ledger);
   for (let nonce = 0; nonce < 4; nonce++) {
@@ -71,7 +72,7 @@ test("a payment that has used up its batches is sent again after an operator res
 test("a payment whose window is closed is not sent again, and the operator gets to know", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   const lease = await leased(ledger);
   const id = await claimed(ledger, { validBefore: 1n });
   for (let nonce = 0; nonce < 4; nonce++) {
@@ -86,7 +87,7 @@ test("a payment whose window is closed is not sent again, and the operator gets 
 test("a payment that a remote facilitator settles is not sent from here, and the operator gets to know", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   const id = await claimed(ledger);
   assert.equal(await operator.retry(id), "not-waiting", "it is claimed");
   await ledger.journalSubmission(id, { contentType: "application/json", body: Buffer.from("{}") });
@@ -96,7 +97,7 @@ test("a payment that a remote facilitator settles is not sent from here, and the
 test("a claim that an operator releases can no longer be signed or submitted", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   const lease = await leased(ledger);
   const [one, other] = [await claimed(ledger), await claimed(ledger)];
   assert.equal(await operator.release(one), true);
@@ -110,7 +111,7 @@ test("a claim that an operator releases can no longer be signed or submitted", a
 test("a blocked payer can claim nothing until the block ends; its earlier claims stay", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
-  const operator = new LedgerOperator(url);
+  const operator = new LedgerOperator(url, LEDGER);
   const key = newKey();
   const before = newClaim({ key });
   assert.equal((await ledger.claim(before)).kind, "claimed");

@@ -68,9 +68,9 @@ export class LedgerOperator {
   /** As SQL. */
   readonly #schema: string;
 
-  constructor(url: string, opts: { readonly schema?: string } = {}) {
+  constructor(url: string, opts: { readonly schema: string }) {
     this.#url = url;
-    this.#schema = quoteSchema(opts.schema ?? "ledger");
+    this.#schema = quoteSchema(opts.schema);
   }
 
   /** By network, key and nonce. */

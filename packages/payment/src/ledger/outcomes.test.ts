@@ -5,6 +5,7 @@ import { isAppError, type SettlementId } from "@turnpike/base";
 import {
   claimed,
   journaled,
+  LEDGER,
   leased,
   NETWORK,
   newAnswer,
@@ -13,7 +14,6 @@ import {
   newLedger,
   newTransaction,
   openLedger,
-  PATIENT,
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
@@ -76,7 +76,7 @@ test("many payments are settled in one transaction, as one by one", async () => 
   }
   const [events] = await sql<{ count: string }>(url, "select count(*) from events where to_state = 'settled'");
   assert.equal(events?.count, "5", "one for each");
-  assert.deepEqual((await auditLedger(url, PATIENT)).differences, []);
+  assert.deepEqual((await auditLedger(url, LEDGER)).differences, []);
   await ledger.settledAll([]);
 });
 
@@ -433,7 +433,7 @@ test("the grants of docs/operate/ledger.md are enough for a gateway, and too few
     assert.equal(await ledger.expireAnswers(), 1);
     assert.equal(await ledger.releaseOrphans(), 0);
     assert.equal((await ledger.sums()).length, 1);
-    assert.equal((await auditLedger(asGateway.href, PATIENT)).ok, true);
+    assert.equal((await auditLedger(asGateway.href, LEDGER)).ok, true);
   }
   assert.deepEqual(await sql(url, "select 1 from holders"), [], "it could retire");
   for (const text of ["alter table events disable trigger all", "drop trigger payments_guard on payments"]) {

@@ -4,12 +4,12 @@ import type { SettlementId } from "@turnpike/base";
 import {
   claimed,
   journaled,
+  LEDGER,
   leased,
   NETWORK,
   newEvidence,
   newKey,
   openLedger,
-  PATIENT,
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
@@ -75,7 +75,7 @@ test("released claims that were never used go after their retention, whole; what
   assert.equal(await ledger.pruneReleased(), 2);
   for (const id of [former, again, old]) assert.equal(await ledger.get(id), undefined);
   for (const id of [...kept, young]) assert.equal((await ledger.get(id))?.id, id);
-  assert.deepEqual(await auditLedger(url, PATIENT), { ok: true, differences: [] });
+  assert.deepEqual(await auditLedger(url, LEDGER), { ok: true, differences: [] });
   const { events, former_ids } = await counts(url);
   const left = await sql(url, "select 1 from events e join payments p on p.seq = e.payment");
   assert.deepEqual([events, former_ids], [left.length, 0]);

@@ -6,6 +6,7 @@ import pg from "pg";
 import {
   ASSET,
   claimed,
+  LEDGER,
   NETWORK,
   newClaim,
   newPayer,
@@ -128,7 +129,7 @@ const otherSells = (): AppError => new AppError("CONFIG_INVALID", { message: "an
 
 test("attack: a second ledger of the database that sells for one receiver is refused; other ones are not", async () => {
   const url = await server().database();
-  for (const schema of ["second", "ledger_facilitator"]) await migrate(url, { ...PATIENT, schema });
+  for (const schema of ["second", "ledger_facilitator"]) await migrate(url, { ...LEDGER, schema });
   const [shared, own] = [newPayer(), newPayer()];
   const receiver = { network: NETWORK, asset: ASSET, payTo: shared };
   const receivers = [receiver];
@@ -154,7 +155,7 @@ test("attack: a second ledger of the database that sells for one receiver is ref
 
 test("attack: of two ledgers that begin to sell for one receiver at once, at most one does", async () => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   for (let round = 0; round < 8; round++) {
     const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
     const opened = await Promise.allSettled([
@@ -169,7 +170,7 @@ test("attack: of two ledgers that begin to sell for one receiver at once, at mos
 
 test("attack: a process that was late claims nothing while another ledger has begun to sell for its receiver", async () => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
   await using late = await openLedger(url, { receivers });
   await claimed(late);
@@ -238,7 +239,7 @@ test("attack: a look that was begun under a dead registration does not make the 
 
 test("attack: a process whose row names its receivers no more claims nothing, and names them again when it renews", async () => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
   const sells = () => sql<{ named: number }>(url, "select cardinality(sells) as named from holders");
   await using first = await openLedger(url, { receivers });
@@ -256,7 +257,7 @@ test("attack: a process whose row names its receivers no more claims nothing, an
 
 test("attack: a refused process that tries again does not keep the other ledger's new processes from starting", async () => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   const receiver = { network: NETWORK, asset: ASSET, payTo: newPayer() };
   const receivers = [receiver];
   const sells = [receiverName(receiver)];
@@ -361,7 +362,7 @@ test("attack: however the steps of two late processes cross that try to sell aga
 
 test("attack: two starters of one database whose looks and writes cross do not both sell", async () => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   // The names of prepared statements are those of a connection.
   await using first = openRenewals(url);
   await using second = openRenewals(url);
@@ -401,7 +402,7 @@ test("attack: two starters of one database whose looks and writes cross do not b
 
 test("a look for other ledgers ends although the database does not answer", async (context) => {
   const url = await server().database();
-  await migrate(url, { ...PATIENT, schema: "second" });
+  await migrate(url, { ...LEDGER, schema: "second" });
   const locker = new pg.Client({ connectionString: url });
   await locker.connect();
   context.mock.timers.enable({ apis: ["setTimeout"] });

@@ -5,6 +5,7 @@ import { isAppError } from "@turnpike/base";
 import {
   claimed,
   journaled,
+  LEDGER,
   leased,
   newAnswer,
   newEvidence,
@@ -66,7 +67,7 @@ test("the rights that a start asks for are enough for all that a ledger does", a
 test("an operator's command without a right says which table it is about", async () => {
   await using cleanup = new AsyncDisposableStack();
   const { own } = await asRole(cleanup, listed);
-  const blocked = new LedgerOperator(own).blocked(10);
+  const blocked = new LedgerOperator(own, LEDGER).blocked(10);
   await assert.rejects(blocked, { code: "LEDGER_SCHEMA", message: /refuses blocked: .*blocked_payers/ });
 });
 

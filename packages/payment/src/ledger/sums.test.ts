@@ -4,6 +4,7 @@ import { isAppError, type SettlementId } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
 import {
   ASSET,
+  LEDGER,
   leased,
   NETWORK,
   newAnswer,
@@ -13,7 +14,6 @@ import {
   newPayer,
   newTransaction,
   openLedger,
-  PATIENT,
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
@@ -165,7 +165,7 @@ test("after any sequence of calls the sums are those of the model, and the event
       for (const [state, sum] of Object.entries(sums?.states ?? {})) {
         assert.deepEqual(sum, total[state] ?? { count: 0, value: 0n }, state);
       }
-      assert.deepEqual(await auditLedger(url, PATIENT), { ok: true, differences: [] });
+      assert.deepEqual(await auditLedger(url, LEDGER), { ok: true, differences: [] });
     }),
     // A smaller case would run on the same ledger, so a failure is shown as it was found.
     { numRuns: 40, endOnFailure: true },
@@ -182,7 +182,7 @@ test("the audit finds what does not sum", async () => {
     `begin; alter table payments disable trigger payments_event;
     update payments set state = 'released', holder = null; alter table payments enable trigger payments_event; commit`,
   );
-  const { ok, differences } = await auditLedger(url, PATIENT);
+  const { ok, differences } = await auditLedger(url, LEDGER);
   assert.equal(ok, false);
   const sums = { network: NETWORK, asset: ASSET, kind: "sum" } as const;
   const [one, none] = [

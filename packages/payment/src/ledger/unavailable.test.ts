@@ -9,7 +9,7 @@ import { AppError, isAppError, noFaults, noMetrics, type SettlementId, silentLog
 import { startPostgres } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import pg from "pg";
-import { claimed, newClaim, openLedger, PATIENT, sql, testServer } from "../../test/ledger-fixtures.ts";
+import { claimed, LEDGER, newClaim, openLedger, PATIENT, sql, testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { createLedger, type LedgerOptions } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
@@ -48,7 +48,7 @@ test("the error of a start without a database names host, port and cause, and no
     const url = new URL(good);
     url.hostname = "127.0.0.1";
     change(url);
-    const options = { url: url.href, ...PATIENT };
+    const options = { url: url.href, ...LEDGER };
     await assert.rejects(createLedger(options, { log: silentLog, metrics: noMetrics, faults: noFaults }), (error) => {
       assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));
       assert.match(error.message, message);
@@ -129,7 +129,7 @@ function refusal(call: () => Promise<unknown>): Promise<Error> {
 test("a database that is not there", async () => {
   const open = (url: string) => openLedger(url);
   await assert.rejects(open("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
-  await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
+  await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none", { schema: "ledger" }), unavailableAtOnce);
   const wrongDatabase = server().postgres.url.replace(/\/[^/]*$/, "/nowhere");
   await assert.rejects(open(wrongDatabase), unavailableAtOnce);
   await assert.rejects(open(server().postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailableAtOnce);
@@ -144,7 +144,7 @@ test("a database that ends: every call says so at once, and it works again after
   const first = await startPostgres({ dataDir, durable: false });
   const { port } = first;
   const url = await first.createDatabase("mortal");
-  await migrate(url);
+  await migrate(url, { schema: "ledger" });
   await using ledger = await openHasty(url, { heartbeatMs: 50 });
   const id = await claimed(ledger);
   await first.kill();

@@ -39,10 +39,9 @@ test("the terms are those of the payment's own token, also the time that its pay
     finalityBlocks: 1,
     blockTimeSeconds: 1,
     assets: [
-      { address: FIRST, name: "USDC", version: "2" },
+      { address: FIRST, name: "USDC", version: "2", maxTimeoutSeconds: 60 },
       { address: SECOND, name: "USD Coin", version: "2", maxTimeoutSeconds: 120 },
     ],
-    maxTimeoutSeconds: 60,
   };
   const terms = (asset: Address) => {
     const { paymentRequirements } = settleRequest(record(asset), network);

@@ -90,7 +90,7 @@ export function settleRequest(payment: PaymentRecord, network: RemoteNetwork): R
     amount: value.toString(),
     asset: asset.address,
     payTo,
-    maxTimeoutSeconds: asset.maxTimeoutSeconds ?? network.maxTimeoutSeconds,
+    maxTimeoutSeconds: asset.maxTimeoutSeconds,
     extra: { name: asset.name, version: asset.version },
   };
   const authorization = {

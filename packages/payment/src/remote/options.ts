@@ -10,15 +10,13 @@ export interface RemoteAsset {
   /** EIP-712 domain of the token. */
   readonly name: string;
   readonly version: string;
-  /** `maxTimeoutSeconds` of the terms in this asset; that of the network by default. */
-  readonly maxTimeoutSeconds?: number;
+  /** `maxTimeoutSeconds` of the terms in this asset. */
+  readonly maxTimeoutSeconds: number;
 }
 
-/** Assets and time-outs of the payment terms of one network. */
+/** Assets of the payment terms of one network. */
 export interface RemoteNetwork extends ChainRules {
   readonly assets: readonly RemoteAsset[];
-  /** `maxTimeoutSeconds` of the terms, where an asset has none of its own. */
-  readonly maxTimeoutSeconds: number;
 }
 
 /** Where the facilitator is, and how long and often it is asked. */

@@ -1,4 +1,4 @@
-import { type Address, AppError, isRecord } from "@turnpike/base";
+import { AppError, isRecord } from "@turnpike/base";
 import { BoundedMap } from "../bounded-map.ts";
 import { decodeQuantity } from "../evm/abi.ts";
 import { ChainClock } from "./chain-time.ts";
@@ -16,7 +16,6 @@ import {
 import type { CallSender, ChainAccess } from "./reading.ts";
 import { WalletChecker } from "./wallet-checker.ts";
 
-const MULTICALL3: Address = "0xcA11bde05977b3631167028862bE2a173976CA11";
 /** How often the newest block is read until one was seen to appear, and for how many reads at most. */
 const EAGER_POLL_MS = 500;
 const EAGER_POLLS = 60;
@@ -48,7 +47,7 @@ export class VerifierChain implements Disposable {
     this.#modules = modules;
     const access: ChainAccess = {
       rpc,
-      multicall3: network.multicall3 ?? MULTICALL3,
+      multicall3: network.multicall3,
       chainTime: new ChainClock({ clock }),
       marginSeconds: opts.marginSeconds ?? DEFAULT_MARGIN_SECONDS,
       sender: () => this.#sender(),
@@ -72,10 +71,10 @@ export class VerifierChain implements Disposable {
 
   /** As a settlement would be sent now: room for the base fee to double, as the engine leaves it. */
   #sender(): CallSender {
-    const [from] = this.#network.relayers ?? this.#opts.relayers ?? [];
+    const [from] = this.#network.relayers;
     if (from === undefined) return {};
     if (this.#baseFee === undefined) return { from };
-    const tip = this.#network.priorityFeeWei ?? this.#opts.priorityFeeWei ?? 0n;
+    const tip = this.#network.priorityFeeWei;
     return { from, maxFeePerGas: hexOf(this.#baseFee * 2n + tip), maxPriorityFeePerGas: hexOf(tip) };
   }
 
@@ -128,7 +127,7 @@ export class VerifierChain implements Disposable {
 /** All entries of a network share one chain. */
 function allowedFactories({ network }: VerifierNetwork, opts: VerifierOptions): ReadonlySet<string> {
   const entries = opts.networks.filter((entry) => entry.network === network);
-  return new Set(entries.flatMap((entry) => entry.allowedFactories ?? []).map((factory) => factory.toLowerCase()));
+  return new Set(entries.flatMap((entry) => entry.allowedFactories).map((factory) => factory.toLowerCase()));
 }
 
 function hexOf(wei: bigint): `0x${string}` {

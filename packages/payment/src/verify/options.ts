@@ -16,17 +16,22 @@ export interface VerifierNetwork {
   /** EIP-712 domain version of the token. */
   readonly version: string;
   readonly decimals: number;
-  /** `0xcA11bde05977b3631167028862bE2a173976CA11` by default. */
-  readonly multicall3?: Address;
-  /** Factories that may deploy a payer's wallet (ERC-6492); none by default. */
-  readonly allowedFactories?: readonly Address[];
+  /** Contract that batches reads; that of a network's first entry counts. */
+  readonly multicall3: Address;
+  /** Factories that may deploy a payer's wallet (ERC-6492). */
+  readonly allowedFactories: readonly Address[];
   /** Gas that a deployed wallet's transfer may use, as much as the settlement allows it; that of a network's first entry counts. */
   readonly walletGas: number;
   /** The same for deploying a wallet and its transfer. */
   readonly deploymentGas: number;
-  /** These of the network itself, in place of {@link VerifierOptions}'; those of its first entry count. */
-  readonly priorityFeeWei?: bigint;
-  readonly relayers?: readonly Address[];
+  /** First tip of a settlement for one gas, in wei; that of a network's first entry counts. */
+  readonly priorityFeeWei: bigint;
+  /**
+   * Accounts that send settlements; those of a network's first entry count. Contract wallets are asked as if the first of
+   * them did, at the chain's gas price: a wallet could otherwise agree in simulations only. Without one they are asked
+   * without a sender.
+   */
+  readonly relayers: readonly Address[];
 }
 
 /** How payments are verified, and on which networks. */
@@ -35,8 +40,8 @@ export interface VerifierOptions {
   readonly networks: readonly VerifierNetwork[];
   /** A payment must be valid for at least this long after its verification; 6 by default. */
   readonly marginSeconds?: number;
-  /** Threads that recover signers; one less than the machine's cores by default, 0 works on the event loop. */
-  readonly workers?: number;
+  /** Threads that recover signers; 0 works on the event loop. */
+  readonly workers: number;
   /** Most signatures, and most verifications a network, that wait; 10,000 by default. */
   readonly maxQueued?: number;
   /** Most payments in one exchange with the chain; 48 by default, so that each fits one JSON-RPC batch of 100. */
@@ -47,13 +52,6 @@ export interface VerifierOptions {
   readonly maxWalletChecks?: number;
   /** How long "this account has no code" is believed; 5,000 by default. */
   readonly codeCacheMs?: number;
-  /**
-   * Accounts that send settlements. Contract wallets are asked as if the first of them did, at the chain's gas price: a
-   * wallet could otherwise agree in simulations only. Without one they are asked without a sender.
-   */
-  readonly relayers?: readonly Address[];
-  /** First tip of a settlement for one gas, in wei; 0 by default. */
-  readonly priorityFeeWei?: bigint;
   /** How often the newest block is read; 2,000 by default. */
   readonly pollMs?: number;
 }

@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { AppError, bytesToHex, isAppError, type NetworkId, sameAddress } from "@turnpike/base";
 import { isLowS } from "@turnpike/crypto";
 import { BoundedMap } from "../bounded-map.ts";
@@ -49,8 +48,7 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     this.#opts = opts;
     this.#modules = modules;
     this.#marginSeconds = opts.marginSeconds ?? DEFAULT_MARGIN_SECONDS;
-    const workers = opts.workers ?? Math.max(1, availableParallelism() - 1);
-    this.#pool = new RecoverPool({ workers, maxQueued: opts.maxQueued ?? DEFAULT_MAX_QUEUED }, modules);
+    this.#pool = new RecoverPool({ workers: opts.workers, maxQueued: opts.maxQueued ?? DEFAULT_MAX_QUEUED }, modules);
     for (const network of opts.networks) {
       if (this.#chains.has(network.network)) continue;
       this.#chains.set(network.network, new VerifierChain(network, opts, modules));

@@ -257,7 +257,7 @@ test("junk signatures cost one shared look at the payers' code, and take no wall
 test("a wallet that agrees only in a simulation is refused: it is asked as a relayer would", async () => {
   const relayer = newKey().address;
   await fundGas(harness.anvil.url, relayer, 10n ** 18n);
-  await using strict = harness.open({ relayers: [relayer], priorityFeeWei: 1_000_000n });
+  await using strict = harness.open({ networks: [{ ...NETWORK, relayers: [relayer], priorityFeeWei: 1_000_000n }] });
   // Answers ERC-1271's magic value when the opcode in front gives zero: ORIGIN, GASPRICE.
   const answers = "601457631626ba7e60e01b60005260206000f35b60206000f3";
   for (const opcode of ["32", "3a"]) {

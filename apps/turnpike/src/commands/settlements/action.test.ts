@@ -100,9 +100,17 @@ test("a block of a network that the configuration does not have is refused, sinc
 });
 
 test("a list of payments shows when each was created, when its window closes, and why it ended", async () => {
-  const opts = { url: postgres.url, holderTtlMs: 600_000, heartbeatMs: 60_000 };
+  const opts = {
+    url: postgres.url,
+    schema: "turnpike",
+    poolSize: 2,
+    answerRetentionSeconds: 3_600,
+    releasedRetentionSeconds: 86_400,
+    holderTtlMs: 600_000,
+    heartbeatMs: 60_000,
+  };
   const modules = { log: silentLog, metrics: noMetrics, faults: noFaults };
-  await using ledger = await createLedger({ ...opts, schema: "turnpike" }, modules);
+  await using ledger = await createLedger(opts, modules);
   const claim = async (nonce: string, validBefore: bigint) => {
     const made = await ledger.claim({
       key: { network: NETWORK as NetworkId, asset: ACCOUNT, from: ACCOUNT, nonce: `0x${nonce.repeat(64)}` },
