@@ -9,7 +9,7 @@ import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { noRateLimits, PrometheusMetrics, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
-import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
+import { createSubscriptions, type Subscriptions } from "@turnpike/relay";
 import { openSocket, PATIENCE_MS } from "@turnpike/testkit";
 import { openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit/servers";
 import { startNginx, withoutNginx } from "../support/nginx.ts";
@@ -76,7 +76,6 @@ suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
     const catalogue = createCatalogue({ overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } });
     subscriptions = createSubscriptions(
       {
-        ...subscriptionDefaults,
         connectTimeoutMs: PATIENCE_MS,
         callTimeoutMs: PATIENCE_MS,
         recoveryTimeoutMs: PATIENCE_MS,

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { type Log, noMetrics, silentLog } from "@turnpike/base";
 import { FreeRateLimits, PrometheusMetrics } from "@turnpike/gateway";
-import { applicationsDefaults, migratePortalDb, PortalApplications } from "@turnpike/portal-db";
+import { migratePortalDb, PortalApplications } from "@turnpike/portal-db";
 import { virtualClock } from "@turnpike/testkit";
 import { FIXTURE, PORTAL_PASSWORDS, type PortalRig, startPortalRig } from "./portal-rig.ts";
 import {
@@ -82,10 +82,7 @@ suite("keys of portal applications on the free relay", () => {
     const clock = virtualClock();
     const { log = silentLog, perClient = 1_000 } = bend;
     const metrics = new PrometheusMetrics({ processMetrics: false });
-    const applications = new PortalApplications(
-      { ...applicationsDefaults, url, flushEveryMs: 3_600_000 },
-      { clock, log, metrics },
-    );
+    const applications = new PortalApplications({ url, flushEveryMs: 3_600_000 }, { clock, log, metrics });
     const limits = new FreeRateLimits(
       {
         perClient: { requests: perClient, windowSeconds: 60, onStoreFailure: "local" },

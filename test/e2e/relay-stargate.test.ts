@@ -7,7 +7,7 @@ import { Comet38Client, HttpBatchClient } from "@cosmjs/tendermint-rpc";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { PrometheusMetrics } from "@turnpike/gateway";
-import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
+import { createSubscriptions, type Subscriptions } from "@turnpike/relay";
 import {
   outcomeOf,
   type ReplayNode,
@@ -44,7 +44,7 @@ suite("cosmjs, unmodified, through the free relay against recorded answers of a 
     node = await startReplayNode([...recorded, ...readRecordedAbci(), firstPage]);
     socket = await startReplaySocket(recorded);
     subscriptions = createSubscriptions(
-      { ...subscriptionDefaults, suppliers: { pocket: [{ operator: "recorded", url: socket.url }] } },
+      { suppliers: { pocket: [{ operator: "recorded", url: socket.url }] } },
       {
         catalogue: createCatalogue({}).services,
         clock: systemClock,

@@ -12,7 +12,7 @@ import {
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
+import { createSubscriptions, type Subscriptions } from "@turnpike/relay";
 import { Contract, Web3, WebSocketProvider } from "web3";
 import { outcomeOf } from "../support/replay-node.ts";
 import { type RelayRig, rpcAt, startRelay } from "./relay-rig.ts";
@@ -53,7 +53,6 @@ suite("web3.js, unmodified, through the free relay against anvil", () => {
     const catalogue = createCatalogue({ overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } });
     subscriptions = createSubscriptions(
       {
-        ...subscriptionDefaults,
         suppliers: { eth: [{ operator: "op0", url: anvil.url.replace("http", "ws") }] },
       },
       {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createSubscriptions, evmTopic, subscriptionDefaults } from "@turnpike/relay";
+import { createSubscriptions, evmTopic } from "@turnpike/relay";
 import { readSupplyReport } from "@turnpike/supplier";
 import { eventually, FakeChain, rpcAnswer, startEvmUpstream, startSocketNode } from "@turnpike/testkit";
 import { type Economy, ETH, startEconomy } from "./economy-rig.ts";
@@ -13,7 +13,7 @@ const OPERATORS = ["socket one", "socket two"] as const;
 async function followHeads(economy: Economy, stack: AsyncDisposableStack) {
   const subscriptions = stack.use(
     createSubscriptions(
-      { ...subscriptionDefaults, suppliers: {} },
+      { suppliers: {} },
       {
         catalogue: createCatalogue().services,
         suppliers: economy.sessions.of([ETH]),

@@ -2,12 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import {
-  createRelayEngine,
-  createSubscriptions,
-  type SubscriptionOptions,
-  subscriptionDefaults,
-} from "@turnpike/relay";
+import { createRelayEngine, createSubscriptions, type SubscriptionOptions } from "@turnpike/relay";
 import { PATIENCE_MS } from "@turnpike/testkit";
 import { PrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { GatewayModules, GatewayOptions } from "../src/types.ts";
@@ -109,7 +104,6 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   const others = Object.entries(input.others ?? {}).map(([id, url]) => [id, [{ operator: id, url }]] as const);
   const subscriptions = createSubscriptions(
     {
-      ...subscriptionDefaults,
       connectTimeoutMs: PATIENCE_MS,
       callTimeoutMs: PATIENCE_MS,
       recoveryTimeoutMs: PATIENCE_MS,

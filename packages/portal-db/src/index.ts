@@ -1,8 +1,8 @@
 export type { PortalApplication } from "./applications/application.ts";
 export {
+  type ApplicationsBounds,
   type ApplicationsModules,
   type ApplicationsOptions,
-  applicationsDefaults,
   type FoundPortalApplication,
   PortalApplications,
 } from "./applications/applications.ts";

@@ -58,7 +58,7 @@ export {
   type SharedControlModules,
   type SharedControlOptions,
 } from "./shared-control.ts";
-export { type SocketEndpoint, type SubscriptionOptions, subscriptionDefaults } from "./subscriptions/options.ts";
+export type { SocketEndpoint, SubscriptionBounds, SubscriptionOptions } from "./subscriptions/options.ts";
 export { createSubscriptions, type SubscriptionModules } from "./subscriptions/subscriptions.ts";
 export { cometTopic, evmTopic } from "./subscriptions/topics.ts";
 export type {

@@ -1,6 +1,6 @@
 import type { Config } from "@turnpike/config";
 import type { Applications } from "@turnpike/gateway";
-import { applicationsDefaults, PortalApplications } from "@turnpike/portal-db";
+import { PortalApplications } from "@turnpike/portal-db";
 import type { PartModules } from "./modules.ts";
 
 /** Portal applications by their keys; undefined without `portalDb.gatewayUrl`. The stack ends them, and writes their usage. */
@@ -9,5 +9,5 @@ export function openApplications(
   modules: PartModules,
   stack: AsyncDisposableStack,
 ): Applications | undefined {
-  return url === undefined ? undefined : stack.use(new PortalApplications({ ...applicationsDefaults, url }, modules));
+  return url === undefined ? undefined : stack.use(new PortalApplications({ url }, modules));
 }

@@ -9,7 +9,6 @@ import {
   type SessionSuppliers,
   type SocketEndpoint,
   type Subscriptions,
-  subscriptionDefaults,
 } from "@turnpike/relay";
 import type { PartModules } from "./modules.ts";
 
@@ -87,7 +86,7 @@ export function createSockets(
     }),
   );
   return createSubscriptions(
-    { ...subscriptionDefaults, suppliers, staticFallback: config.protocol.staticFallback },
+    { suppliers, staticFallback: config.protocol.staticFallback },
     {
       ...parts,
       catalogue: catalogue.services,

@@ -2,7 +2,7 @@ import type { Clock } from "@turnpike/base";
 import type { ApplicationRow } from "./lookup.ts";
 import { dayOf, type Interval } from "./periods.ts";
 import { type Counter, consumeQuotas, createCounter, type Quota, type QuotaVerdict, releaseQuotas } from "./quotas.ts";
-import type { Usage } from "./usage.ts";
+import type { Usage, UsageChange } from "./usage.ts";
 
 /** An application that a key stands for. It changes while it is held: its limits are those that were read last. */
 export interface PortalApplication {
@@ -22,11 +22,6 @@ export interface PortalApplication {
   failed(serviceId: string, items: number): void;
 }
 
-/** A {@link PortalApplication} whose limits and counts a newer row replaces. */
-export interface LiveApplication extends PortalApplication {
-  update(row: ApplicationRow): void;
-}
-
 /** What applications share. */
 export interface ApplicationModules {
   readonly clock: Clock;
@@ -42,15 +37,81 @@ function least(...limits: readonly (number | null)[]): number | undefined {
   return set.length === 0 ? undefined : Math.min(...set);
 }
 
-/** An application with the limits and the usage of its row. */
-export function createApplication(first: ApplicationRow, modules: ApplicationModules): LiveApplication {
-  const { clock, usage, counters } = modules;
-  const { id, accountId } = first;
-  let row = first;
-  let quotas: readonly Quota[] = [];
+/** An application with the limits and the usage of its row; {@link update} replaces them by those of a newer one. */
+export class LiveApplication implements PortalApplication {
+  readonly id: string;
+  readonly accountId: string;
+  readonly #modules: ApplicationModules;
+  #row: ApplicationRow;
+  #quotas: readonly Quota[];
+
+  constructor(row: ApplicationRow, modules: ApplicationModules) {
+    this.id = row.id;
+    this.accountId = row.accountId;
+    this.#modules = modules;
+    this.#row = row;
+    this.#quotas = this.#quotasOf(row);
+  }
+
+  get perSecond(): number | undefined {
+    return least(this.#row.ownRps);
+  }
+
+  get accountPerSecond(): number | undefined {
+    return least(this.#row.accountRps, this.#row.planRps);
+  }
+
+  consume(items: number): QuotaVerdict {
+    return consumeQuotas(this.#quotas, items, this.#modules.clock.nowMs());
+  }
+
+  served(serviceId: string, items: number): void {
+    this.#count(serviceId, { calls: items });
+  }
+
+  refused(serviceId: string, items: number, isConsumed: boolean): void {
+    if (isConsumed) releaseQuotas(this.#quotas, items);
+    this.#count(serviceId, { refused: items });
+  }
+
+  failed(serviceId: string, items: number): void {
+    this.#count(serviceId, { failed: items });
+  }
+
+  update(row: ApplicationRow): void {
+    this.#row = row;
+    this.#quotas = this.#quotasOf(row);
+  }
+
+  #count(serviceId: string, change: UsageChange): void {
+    const { clock, usage } = this.#modules;
+    usage.add(this, dayOf(clock.nowMs()), serviceId, change);
+  }
+
+  #quotasOf(row: ApplicationRow): readonly Quota[] {
+    const quotas: Quota[] = [];
+    const { ownLimit, accountLimit, planLimit } = row;
+    if (ownLimit !== null) {
+      quotas.push({ counter: this.#counterOf(this.id, row.ownInterval, row.ownUsed), limit: ownLimit });
+    }
+    if (accountLimit !== null) {
+      // Of two limits over the same interval the lower one says it all.
+      const limit =
+        planLimit !== null && row.planInterval === row.accountInterval
+          ? Math.min(accountLimit, planLimit)
+          : accountLimit;
+      quotas.push({ counter: this.#counterOf(this.accountId, row.accountInterval, row.accountUsed), limit });
+    }
+    if (planLimit !== null && (accountLimit === null || row.planInterval !== row.accountInterval)) {
+      const counter = this.#counterOf(this.accountId, row.planInterval, row.planUsed);
+      quotas.push({ counter, limit: planLimit });
+    }
+    return quotas;
+  }
 
   /** The counter of this name, brought up to what the database says and what it cannot know yet. */
-  const counterOf = (owner: string, interval: Interval, inDatabase: number): Counter => {
+  #counterOf(owner: string, interval: Interval, inDatabase: number): Counter {
+    const { clock, usage, counters } = this.#modules;
     const name = `${owner} ${interval}`;
     const nowMs = clock.nowMs();
     const used = inDatabase + usage.pending(owner);
@@ -64,46 +125,5 @@ export function createApplication(first: ApplicationRow, modules: ApplicationMod
     const counter = createCounter(interval, used, nowMs);
     counters.set(name, counter);
     return counter;
-  };
-
-  const update = (next: ApplicationRow): void => {
-    row = next;
-    const of: Quota[] = [];
-    const { ownLimit, accountLimit, planLimit } = next;
-    if (ownLimit !== null) of.push({ counter: counterOf(id, next.ownInterval, next.ownUsed), limit: ownLimit });
-    if (accountLimit !== null) {
-      // Of two limits over the same interval the lower one says it all.
-      const limit =
-        planLimit !== null && next.planInterval === next.accountInterval
-          ? Math.min(accountLimit, planLimit)
-          : accountLimit;
-      of.push({ counter: counterOf(accountId, next.accountInterval, next.accountUsed), limit });
-    }
-    if (planLimit !== null && (accountLimit === null || next.planInterval !== next.accountInterval)) {
-      of.push({ counter: counterOf(accountId, next.planInterval, next.planUsed), limit: planLimit });
-    }
-    quotas = of;
-  };
-  update(first);
-
-  const today = (): string => dayOf(clock.nowMs());
-  const owner = { id, accountId };
-  return {
-    id,
-    accountId,
-    get perSecond() {
-      return least(row.ownRps);
-    },
-    get accountPerSecond() {
-      return least(row.accountRps, row.planRps);
-    },
-    consume: (items) => consumeQuotas(quotas, items, clock.nowMs()),
-    served: (serviceId, items) => usage.add(owner, today(), serviceId, { calls: items }),
-    refused(serviceId, items, isConsumed) {
-      if (isConsumed) releaseQuotas(quotas, items);
-      usage.add(owner, today(), serviceId, { refused: items });
-    },
-    failed: (serviceId, items) => usage.add(owner, today(), serviceId, { failed: items }),
-    update,
-  };
+  }
 }

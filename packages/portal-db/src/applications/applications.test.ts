@@ -9,12 +9,7 @@ import pg from "pg";
 import { FIXTURE, GATEWAY_PASSWORD, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { migratePortalDb } from "../database/migrate.ts";
 import type { PortalApplication } from "./application.ts";
-import {
-  type ApplicationsOptions,
-  applicationsDefaults,
-  type FoundPortalApplication,
-  PortalApplications,
-} from "./applications.ts";
+import { type ApplicationsOptions, type FoundPortalApplication, PortalApplications } from "./applications.ts";
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
@@ -46,7 +41,7 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
   function open(over: Partial<ApplicationsOptions> = {}): Opened {
     const clock = virtualClock();
     const applications = new PortalApplications(
-      { ...applicationsDefaults, url, flushEveryMs: 3_600_000, timeoutMs: 60_000, ...over },
+      { url, flushEveryMs: 3_600_000, timeoutMs: 60_000, ...over },
       { clock, log: silentLog, metrics: noMetrics },
     );
     return {

@@ -1,19 +1,19 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import pg from "pg";
-import {
-  type ApplicationModules,
-  createApplication,
-  type LiveApplication,
-  type PortalApplication,
-} from "./application.ts";
+import { type ApplicationModules, LiveApplication, type PortalApplication } from "./application.ts";
 import { type ApplicationRow, findApplications, MAX_HASHES } from "./lookup.ts";
 import { portalKeyLookupsTotal } from "./metrics.ts";
-import { createUsage, type Usage } from "./usage.ts";
+import { Usage } from "./usage.ts";
 
-export interface ApplicationsOptions {
+/** Where keys are looked up and usage is written, and bounds where they are not those that suit one gateway. */
+export interface ApplicationsOptions extends Partial<ApplicationsBounds> {
   /** PostgreSQL, as `portal_gateway`. */
   readonly url: string;
+}
+
+/** Times and sizes of what a gateway remembers of keys, and of what it has not written yet. */
+export interface ApplicationsBounds {
   /** Connections. One is enough: nothing is asked twice at once. */
   readonly poolSize: number;
   /** How often usage is written. A crash loses at most so much of it. */
@@ -36,8 +36,8 @@ export interface ApplicationsOptions {
   readonly timeoutMs: number;
 }
 
-/** Bounds that suit one gateway. */
-export const applicationsDefaults: Omit<ApplicationsOptions, "url"> = {
+/** Bounds that suit one gateway; none of them can be configured. */
+const BOUNDS: ApplicationsBounds = {
   poolSize: 2,
   flushEveryMs: 1_000,
   refreshMs: 5_000,
@@ -91,7 +91,7 @@ function makeRoom<K>(entries: Map<K, unknown>, most: number): void {
  * with keys fail. Disposing of it writes the usage that is left.
  */
 export class PortalApplications implements AsyncDisposable {
-  readonly #opts: ApplicationsOptions;
+  readonly #opts: ApplicationsBounds;
   readonly #modules: ApplicationsModules;
   readonly #pool: pg.Pool;
   readonly #usage: Usage;
@@ -108,12 +108,13 @@ export class PortalApplications implements AsyncDisposable {
   #ticking: Promise<void> | undefined;
   #isEnded = false;
 
-  constructor(opts: ApplicationsOptions, modules: ApplicationsModules) {
+  constructor({ url, ...bounds }: ApplicationsOptions, modules: ApplicationsModules) {
     const { clock, log, metrics } = modules;
+    const opts = { ...BOUNDS, ...bounds };
     this.#opts = opts;
     this.#modules = modules;
     this.#pool = new pg.Pool({
-      connectionString: opts.url,
+      connectionString: url,
       max: opts.poolSize,
       connectionTimeoutMillis: opts.timeoutMs,
       statement_timeout: opts.timeoutMs,
@@ -123,7 +124,7 @@ export class PortalApplications implements AsyncDisposable {
       application_name: "turnpike gateway",
     });
     this.#pool.on("error", (error) => log.debug({ error: error.message }, "a connection for keys was lost"));
-    this.#usage = createUsage({ maxRows: opts.maxUsageRows }, { pool: this.#pool, log, metrics });
+    this.#usage = new Usage({ maxRows: opts.maxUsageRows }, { pool: this.#pool, log, metrics });
     this.#shared = { clock, usage: this.#usage, counters: new Map() };
     this.#timer = setInterval(() => void this.tick(), opts.flushEveryMs).unref();
   }
@@ -258,7 +259,7 @@ export class PortalApplications implements AsyncDisposable {
     }
     this.#known.delete(hash);
     makeRoom(this.#known, maxKeys);
-    const application = createApplication(row, this.#shared);
+    const application = new LiveApplication(row, this.#shared);
     this.#known.set(hash, { application, bytes: Buffer.from(row.hash, "hex"), checkedMs: askedMs, usedMs: askedMs });
   }
 

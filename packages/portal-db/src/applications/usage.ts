@@ -20,21 +20,7 @@ export interface UsageChange {
   readonly refused?: number;
 }
 
-/** Usage that is not written yet. */
-export interface Usage {
-  add(
-    of: { readonly id: string; readonly accountId: string },
-    day: string,
-    serviceId: string,
-    change: UsageChange,
-  ): void;
-  /** Calls of an application or of an account that the database may not have yet. */
-  pending(id: string): number;
-  /** Writes all that waits; true when it was written. Never throws. */
-  flush(): Promise<boolean>;
-}
-
-export interface UsageOptions {
+interface UsageOptions {
   /** Most rows that wait to be written; calls that would need another are not counted. */
   readonly maxRows: number;
 }
@@ -68,57 +54,103 @@ const WRITE = `
   on conflict (portal_account_id, day) do update set calls = u.calls + excluded.calls`;
 
 /** Keeps usage until it is written. */
-export function createUsage(
-  opts: UsageOptions,
-  modules: { readonly pool: pg.Pool; readonly log: Log; readonly metrics: Metrics },
-): Usage {
-  const { pool, log, metrics } = modules;
-  const rows = new Map<string, UsageRow>();
-  const pending = new Map<string, number>();
-  let isFailing = false;
+export class Usage {
+  readonly #maxRows: number;
+  readonly #pool: pg.Pool;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #rows = new Map<string, UsageRow>();
+  readonly #pending = new Map<string, number>();
+  #isFailing = false;
 
-  const addPending = (id: string, calls: number): void => {
-    const sum = (pending.get(id) ?? 0) + calls;
-    if (sum === 0) pending.delete(id);
-    else pending.set(id, sum);
-  };
+  constructor(
+    { maxRows }: UsageOptions,
+    modules: { readonly pool: pg.Pool; readonly log: Log; readonly metrics: Metrics },
+  ) {
+    this.#maxRows = maxRows;
+    this.#pool = modules.pool;
+    this.#log = modules.log;
+    this.#metrics = modules.metrics;
+  }
 
-  const add: Usage["add"] = ({ id, accountId }, day, serviceId, { calls = 0, failed = 0, refused = 0 }) => {
+  add(
+    { id, accountId }: { readonly id: string; readonly accountId: string },
+    day: string,
+    serviceId: string,
+    { calls = 0, failed = 0, refused = 0 }: UsageChange,
+  ): void {
     const key = `${id}\n${day}\n${serviceId}`;
-    let row = rows.get(key);
+    let row = this.#rows.get(key);
     if (row === undefined) {
-      if (rows.size >= opts.maxRows) {
-        metrics.count(portalUsageLostTotal, undefined, calls + refused);
+      if (this.#rows.size >= this.#maxRows) {
+        this.#metrics.count(portalUsageLostTotal, undefined, calls + refused);
         return;
       }
       row = { applicationId: id, accountId, day, serviceId, calls: 0, failed: 0, refused: 0 };
-      rows.set(key, row);
+      this.#rows.set(key, row);
     }
     row.calls += calls;
     row.failed += failed;
     row.refused += refused;
     if (calls === 0) return;
-    addPending(id, calls);
-    addPending(accountId, calls);
-  };
+    this.#addPending(id, calls);
+    this.#addPending(accountId, calls);
+  }
+
+  /** Calls of an application or of an account that the database may not have yet. */
+  pending(id: string): number {
+    return this.#pending.get(id) ?? 0;
+  }
+
+  /** Writes all that waits; true when it was written. Never throws. */
+  async flush(): Promise<boolean> {
+    const all = [...this.#rows].map(([key, row]) => [key, { ...row }] as const);
+    try {
+      for (let at = 0; at < all.length; at += MAX_BATCH) {
+        const batch = all.slice(at, at + MAX_BATCH);
+        await this.#write(batch.map(([, row]) => row));
+        this.#subtract(batch);
+        this.#metrics.count(portalUsageWritesTotal, { outcome: "ok" });
+      }
+      if (this.#isFailing) this.#log.info({}, "usage of applications is written again");
+      this.#isFailing = false;
+      return true;
+    } catch (error) {
+      this.#metrics.count(portalUsageWritesTotal, { outcome: "failed" });
+      const fields = { error: error instanceof Error ? error.message : typeof error, rows: this.#rows.size };
+      if (!this.#isFailing) {
+        this.#log.warn(fields, "usage of applications could not be written; it is kept and tried again");
+      }
+      this.#isFailing = true;
+      return false;
+    } finally {
+      this.#metrics.set(portalUsagePending, this.#rows.size);
+    }
+  }
+
+  #addPending(id: string, calls: number): void {
+    const sum = this.pending(id) + calls;
+    if (sum === 0) this.#pending.delete(id);
+    else this.#pending.set(id, sum);
+  }
 
   /** What was written is taken off its rows: calls that came meanwhile stay. */
-  const written = (batch: readonly (readonly [string, UsageRow])[]): void => {
+  #subtract(batch: readonly (readonly [string, UsageRow])[]): void {
     for (const [key, { applicationId, accountId, calls, failed, refused }] of batch) {
-      addPending(applicationId, -calls);
-      addPending(accountId, -calls);
-      const row = rows.get(key);
+      this.#addPending(applicationId, -calls);
+      this.#addPending(accountId, -calls);
+      const row = this.#rows.get(key);
       if (row === undefined) continue;
       row.calls -= calls;
       row.failed -= failed;
       row.refused -= refused;
-      if (row.calls === 0 && row.failed === 0 && row.refused === 0) rows.delete(key);
+      if (row.calls === 0 && row.failed === 0 && row.refused === 0) this.#rows.delete(key);
     }
-  };
+  }
 
-  const write = async (batch: readonly UsageRow[]): Promise<void> => {
+  async #write(batch: readonly UsageRow[]): Promise<void> {
     const column = <T>(read: (row: UsageRow) => T): readonly T[] => batch.map(read);
-    await pool.query({
+    await this.#pool.query({
       name: "portal_usage",
       text: WRITE,
       values: [
@@ -131,32 +163,5 @@ export function createUsage(
         column((row) => row.refused),
       ],
     });
-  };
-
-  return {
-    add,
-    pending: (id) => pending.get(id) ?? 0,
-    async flush() {
-      const all = [...rows].map(([key, row]) => [key, { ...row }] as const);
-      try {
-        for (let at = 0; at < all.length; at += MAX_BATCH) {
-          const batch = all.slice(at, at + MAX_BATCH);
-          await write(batch.map(([, row]) => row));
-          written(batch);
-          metrics.count(portalUsageWritesTotal, { outcome: "ok" });
-        }
-        if (isFailing) log.info({}, "usage of applications is written again");
-        isFailing = false;
-        return true;
-      } catch (error) {
-        metrics.count(portalUsageWritesTotal, { outcome: "failed" });
-        const fields = { error: error instanceof Error ? error.message : typeof error, rows: rows.size };
-        if (!isFailing) log.warn(fields, "usage of applications could not be written; it is kept and tried again");
-        isFailing = true;
-        return false;
-      } finally {
-        metrics.set(portalUsagePending, rows.size);
-      }
-    },
-  };
+  }
 }

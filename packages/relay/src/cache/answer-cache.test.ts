@@ -7,7 +7,7 @@ import { ChainView, chainViewDefaults } from "../chain-view/chain-view.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import { keyOf } from "./call-key.ts";
-import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
+import { ANSWER_CACHE_BOUNDS, type AnswerCacheOptions } from "./options.ts";
 import type { ServiceCache } from "./service-cache.ts";
 import type { CacheMiss, CacheQuery } from "./types.ts";
 
@@ -15,7 +15,9 @@ const ETH = "eth" as ServiceId;
 const TIP = 1_000;
 const FINAL = 900;
 const OPERATORS = ["a", "b", "c"];
-const { headAgeMs, unfinalAgeMs, maxAgeMs } = answerCacheDefaults;
+const { unfinalAgeMs, maxAgeMs } = ANSWER_CACHE_BOUNDS;
+/** As configured by default. */
+const headAgeMs = 2_000;
 
 interface Bench {
   readonly cache: AnswerCache;
@@ -32,7 +34,10 @@ function bench(options: Partial<AnswerCacheOptions> = {}, isLazy = false): Bench
     if (isLazy) waiting.push(run);
     else run();
   };
-  const cache = new AnswerCache({ waitsForSecond: false, ...options }, { clock, metrics: noMetrics, defer });
+  const cache = new AnswerCache(
+    { maxBytes: 64 * 1_048_576, headAgeMs, waitsForSecond: false, ...options },
+    { clock, metrics: noMetrics, defer },
+  );
   const view = new ChainView({ syncAllowanceBlocks: 5 });
   speak(view, TIP, 0);
   for (const operator of OPERATORS) view.sawFinal(operator, FINAL, 0);
@@ -157,7 +162,7 @@ suite("what is kept", () => {
     assert.equal(isKept(at(5), '"0x1"', { lastResort: "state_unavailable" }), false);
     assert.equal(isKept(at(5), '"0x1"', { status: 404 }), false);
     assert.equal(isKept(at(5), '"0x1"', { body: Buffer.alloc(0) }), false);
-    assert.equal(isKept(at(5), `"${"x".repeat(answerCacheDefaults.maxEntryBytes)}"`), false);
+    assert.equal(isKept(at(5), `"${"x".repeat(ANSWER_CACHE_BOUNDS.maxEntryBytes)}"`), false);
     assert.equal(isKept(at(5), '"0x1"', { body: Buffer.from("{}") }), false);
     assert.equal(isKept(at(5), '"0x1"', { stream: (async function* () {})() }), false);
   });
@@ -487,8 +492,8 @@ suite("the budget", () => {
 
 suite("defaults", () => {
   test("a chain view's last word is older than no cached head", () => {
-    assert.ok(answerCacheDefaults.headAgeMs <= chainViewDefaults.followDownMs);
-    assert.ok(answerCacheDefaults.unfinalAgeMs <= chainViewDefaults.maxAgeMs);
+    assert.ok(headAgeMs <= chainViewDefaults.followDownMs);
+    assert.ok(ANSWER_CACHE_BOUNDS.unfinalAgeMs <= chainViewDefaults.maxAgeMs);
   });
 });
 

@@ -1,7 +1,7 @@
 import type { Clock, Metrics, ServiceId } from "@turnpike/base";
 import type { Entry, RemovalReason } from "./entry.ts";
 import { relayCacheBytes, relayCacheEntries, relayCacheRemovalsTotal } from "./metrics.ts";
-import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
+import { ANSWER_CACHE_BOUNDS, type AnswerCacheOptions } from "./options.ts";
 import { ServiceCache, type StoreTools } from "./service-cache.ts";
 import { Sieve } from "./sieve.ts";
 import type { ChainFactsSource } from "./types.ts";
@@ -29,8 +29,11 @@ export class AnswerCache {
   readonly #waiting: { readonly bytes: number; readonly run: () => void }[] = [];
   #waitingBytes = 0;
 
-  constructor(options: Partial<AnswerCacheOptions>, modules: AnswerCacheModules) {
-    this.#options = { ...answerCacheDefaults, ...options };
+  constructor(
+    options: Pick<AnswerCacheOptions, "maxBytes" | "headAgeMs"> & Partial<AnswerCacheOptions>,
+    modules: AnswerCacheModules,
+  ) {
+    this.#options = { ...ANSWER_CACHE_BOUNDS, ...options };
     this.#modules = modules;
     this.#tools = {
       clock: modules.clock,

@@ -49,7 +49,7 @@ for (const [name, heightBlocks, minBytes, maxBytes] of [
     const view = new ChainView();
     for (const operator of ["a", "b", "c"]) view.reported(operator, 1_000, 0);
     const cache = new AnswerCache(
-      { maxBytes: MAX_BYTES, waitsForSecond: false },
+      { maxBytes: MAX_BYTES, headAgeMs: 2_000, waitsForSecond: false },
       { clock, metrics: noMetrics, defer: (run) => run() },
     );
     const service = cache.open("eth" as ServiceId, view);

@@ -18,13 +18,11 @@ export interface AnswerCacheOptions {
   readonly maxWaitingBytes: number;
 }
 
-/** Bounds that suit one process. */
-export const answerCacheDefaults: AnswerCacheOptions = {
-  maxBytes: 64 * 1_048_576,
+/** What suits one process, beside what is configured; none of it can be configured. */
+export const ANSWER_CACHE_BOUNDS: Omit<AnswerCacheOptions, "maxBytes" | "headAgeMs"> = {
   maxEntryBytes: 1_048_576,
   maxAgeMs: 3_600_000,
   unfinalAgeMs: 15_000,
-  headAgeMs: 2_000,
   waitsForSecond: true,
   maxWaiting: 256,
   maxWaitingBytes: 8 * 1_048_576,

@@ -6,7 +6,7 @@ import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { Cancellation, Dialect, UpstreamEvent } from "./dialect.ts";
 import { EvmReplay } from "./evm-replay.ts";
 import { JobQueue } from "./job-queue.ts";
-import type { SubscriptionOptions } from "./options.ts";
+import type { SubscriptionBounds } from "./options.ts";
 import type { SocketSuppliers } from "./socket-suppliers.ts";
 import { HEADS_TOPIC } from "./topics.ts";
 import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./types.ts";
@@ -55,7 +55,7 @@ const internalListener: SubscriptionListener = { event() {}, ended() {} };
 /** A WebSocket to one supplier after another: when one is lost, its subscriptions are made again at the next. */
 export class FailoverSocket {
   readonly subscriptions = new Map<string, UpstreamSubscription>();
-  readonly #options: SubscriptionOptions;
+  readonly #options: SubscriptionBounds;
   readonly #modules: FailoverSocketModules;
   readonly #replay: EvmReplay;
   readonly #closing = new AbortController();
@@ -66,7 +66,7 @@ export class FailoverSocket {
   #generation = 0;
   #calls = 0;
 
-  constructor(options: SubscriptionOptions, modules: FailoverSocketModules) {
+  constructor(options: SubscriptionBounds, modules: FailoverSocketModules) {
     this.#options = options;
     this.#modules = modules;
     this.#replay = new EvmReplay(options.maxReplayBlocks, modules);

@@ -8,12 +8,16 @@ export interface SocketEndpoint {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** WebSockets of suppliers by URL, and bounds. */
-export interface SubscriptionOptions {
+/** WebSockets of suppliers by URL, and bounds where they are not those that suit one process. */
+export interface SubscriptionOptions extends Partial<SubscriptionBounds> {
   /** By service id. Of a service whose set among the modules is configured, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;
   /** True: they are used also while that set is empty, or none of its suppliers can be reached. */
   readonly staticFallback?: boolean;
+}
+
+/** Times and sizes of subscriptions and their WebSockets. */
+export interface SubscriptionBounds {
   /** Time for a WebSocket to a supplier to open. */
   readonly connectTimeoutMs: number;
   /** Time for a supplier to answer one call. */
@@ -42,8 +46,8 @@ export interface SubscriptionOptions {
   readonly lingerMs: number;
 }
 
-/** Bounds that suit one process. */
-export const subscriptionDefaults: Omit<SubscriptionOptions, "suppliers"> = {
+/** Bounds that suit one process; none of them can be configured. */
+export const SUBSCRIPTION_BOUNDS: SubscriptionBounds = {
   connectTimeoutMs: 3_000,
   callTimeoutMs: 5_000,
   maxMessageBytes: 16 * 1_048_576,

@@ -10,7 +10,7 @@ import {
   type VirtualClock,
   virtualClock,
 } from "@turnpike/testkit";
-import { type SubscriptionOptions, subscriptionDefaults } from "./options.ts";
+import { SUBSCRIPTION_BOUNDS, type SubscriptionOptions } from "./options.ts";
 import { createSubscriptions } from "./subscriptions.ts";
 import { cometTopic, evmTopic } from "./topics.ts";
 import type { SubscribeResult, SubscriptionListener, Subscriptions, Topic } from "./types.ts";
@@ -78,7 +78,6 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
   const add = ({ name }: MetricSpec, by: number): void => void counts.set(name, (counts.get(name) ?? 0) + by);
   const subscriptions = createSubscriptions(
     {
-      ...subscriptionDefaults,
       subscribeTimeoutMs: 60_000,
       connectTimeoutMs: 60_000,
       callTimeoutMs: 60_000,
@@ -353,7 +352,7 @@ describe("subscriptions", () => {
       () => here.counts.get("turnpike_relay_upstream_websocket_losses_total") === 1,
     );
     assert.deepEqual(heads.reasons, []);
-    here.clock.advance(subscriptionDefaults.recoveryTimeoutMs);
+    here.clock.advance(SUBSCRIPTION_BOUNDS.recoveryTimeoutMs);
     await heads.over();
     assert.deepEqual(heads.reasons, ["exhausted"]);
     const refused = here.subscriptions.subscribe(ETH, topic("newHeads"), listener());

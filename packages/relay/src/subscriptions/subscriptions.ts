@@ -14,7 +14,7 @@ import {
   relayUpstreamWebsocketLossesTotal,
   relayUpstreamWebsockets,
 } from "./metrics.ts";
-import type { SubscriptionOptions } from "./options.ts";
+import { SUBSCRIPTION_BOUNDS, type SubscriptionBounds, type SubscriptionOptions } from "./options.ts";
 import { SocketSuppliers } from "./socket-suppliers.ts";
 import type {
   PairedSocket,
@@ -60,8 +60,9 @@ const DIALECTS: Readonly<Record<"evm" | "comet", Dialect>> = { evm: evmDialect, 
  * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
  */
 export function createSubscriptions(options: SubscriptionOptions, modules: SubscriptionModules): Subscriptions {
+  const bounds = { ...SUBSCRIPTION_BOUNDS, ...options };
   // No HTTP request goes over it.
-  const transport = new HttpTransport({ ...options, maxConnectionsPerOrigin: 1, maxInFlightBytes: 0 }, modules);
+  const transport = new HttpTransport({ ...bounds, maxConnectionsPerOrigin: 1, maxInFlightBytes: 0 }, modules);
   const suppliers = new Map(modules.suppliers);
   for (const [id, list] of Object.entries(options.suppliers)) {
     const service = id as ServiceId;
@@ -73,18 +74,18 @@ export function createSubscriptions(options: SubscriptionOptions, modules: Subsc
     const own = new StaticSupplierSet({ service, endpoints }, { transport });
     suppliers.set(service, withFallback(suppliers.get(service), own, options));
   }
-  return new SharedSubscriptions(options, { ...modules, suppliers });
+  return new SharedSubscriptions(bounds, { ...modules, suppliers });
 }
 
 class SharedSubscriptions implements Subscriptions {
-  readonly #options: SubscriptionOptions;
+  readonly #options: SubscriptionBounds;
   readonly #modules: SubscriptionModules;
   readonly #services = new Map<ServiceId, ServiceSockets>();
   readonly #paired = new Set<TransportSocket>();
   #isClosing = false;
 
   constructor(
-    options: SubscriptionOptions,
+    options: SubscriptionBounds,
     modules: Required<Pick<SubscriptionModules, "suppliers">> & SubscriptionModules,
   ) {
     this.#options = options;

@@ -5,7 +5,6 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { virtualClock } from "@turnpike/testkit";
 import { FakeSupplierSet, FakeTransport } from "../../test/fake-suppliers.ts";
 import type { SocketHandlers, TransportSocket } from "../transport/transport.ts";
-import { subscriptionDefaults } from "./options.ts";
 import { SocketSuppliers } from "./socket-suppliers.ts";
 import { createSubscriptions } from "./subscriptions.ts";
 import { evmTopic } from "./topics.ts";
@@ -55,7 +54,7 @@ suite("WebSockets of a set that may change", () => {
   test("are opened by the endpoint's transport, and offered while the set has one", async () => {
     const set = new FakeSupplierSet(new SocketTransport({}));
     await using subscriptions = createSubscriptions(
-      { ...subscriptionDefaults, suppliers: {} },
+      { suppliers: {} },
       {
         catalogue: services,
         suppliers: new Map([[ETH, set]]),
