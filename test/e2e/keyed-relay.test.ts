@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { type Log, noMetrics, silentLog } from "@turnpike/base";
-import { FreeRateLimits, PrometheusMetrics } from "@turnpike/gateway";
+import { FreeRateLimits } from "@turnpike/gateway";
 import { migratePortalDb, PortalApplications } from "@turnpike/portal-db";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { virtualClock } from "@turnpike/testkit";
 import { FIXTURE, PORTAL_PASSWORDS, type PortalRig, startPortalRig } from "./portal-rig.ts";
 import {

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Log, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createGateway, type GatewayModules, type GatewayOptions, PrometheusMetrics } from "@turnpike/gateway";
+import { createGateway, type GatewayModules, type GatewayOptions } from "@turnpike/gateway";
 import {
   createRelayEngine,
   type RelayEngine,
@@ -13,6 +13,7 @@ import {
   type ServiceSuppliers,
   type StaticEndpoint,
 } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { isProbe, probeResult, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { gatewayOptions, relayOptions } from "../../packages/gateway/test/options.ts";
 import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts";

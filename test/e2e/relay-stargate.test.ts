@@ -6,8 +6,8 @@ import { StargateClient } from "@cosmjs/stargate";
 import { Comet38Client, HttpBatchClient } from "@cosmjs/tendermint-rpc";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { PrometheusMetrics } from "@turnpike/gateway";
 import { createSubscriptions, type Subscriptions } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import {
   outcomeOf,
   type ReplayNode,

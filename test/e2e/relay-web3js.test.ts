@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { PrometheusMetrics } from "@turnpike/gateway";
 import {
   type Anvil,
   deployTestToken,
@@ -13,6 +12,7 @@ import {
   USDC_ADDRESS,
 } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { Contract, Web3, WebSocketProvider } from "web3";
 import { outcomeOf } from "../support/replay-node.ts";
 import { type RelayRig, rpcAt, startRelay } from "./relay-rig.ts";

@@ -1,8 +1,8 @@
 import { type NetworkId, silentLog } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { PrometheusMetrics } from "@turnpike/gateway";
 import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
 import { Facilitator } from "@turnpike/payment";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { migrateLedger } from "../../../apps/turnpike/src/wiring/ledger.ts";
 import { partModules } from "../../../apps/turnpike/src/wiring/modules.ts";
 import { openPayments } from "../../../apps/turnpike/src/wiring/payment.ts";

@@ -84,6 +84,7 @@ export {
   jsonValueEnd,
   skipJsonSpace,
 } from "./json-spans.ts";
+export { closeServer, listenOn } from "./listen.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { isLoopbackUrl } from "./loopback.ts";
 export { andThen, type MaybePromise, withCleanup } from "./maybe-promise.ts";

@@ -5,13 +5,14 @@ import { test } from "node:test";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { createRelayEngine } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { eventually, openRaw } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
 import { gatewayOptions, relayOptions } from "../test/options.ts";
 import { option, paymentHeader, type StandInPayment, standInPayment } from "../test/stand-ins.ts";
-import { createGateway, PrometheusMetrics } from "./index.ts";
+import { createGateway } from "./index.ts";
 
 interface Rig extends AsyncDisposable {
   readonly url: string;

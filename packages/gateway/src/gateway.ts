@@ -1,6 +1,7 @@
 import type { Server } from "node:http";
-import { AppError, type ClientIpOf, createClientIp, createHostCheck } from "@turnpike/base";
+import { AppError, type ClientIpOf, createClientIp, listenOn } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
+import { MetricsServer } from "@turnpike/telemetry";
 import { DeferredSamples } from "./deferred-samples.ts";
 import { createSharedModules, type EdgeParts, Generation, keepsWebSockets, type SharedModules } from "./generation.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
@@ -8,10 +9,9 @@ import { createPlainListener } from "./http/plain-listener.ts";
 import { type AnyRequest, headFault, type RequestContext, type ResponseSink } from "./http/request.ts";
 import { unobservedContext } from "./http/request-observer.ts";
 import { closingError, RequestRunner } from "./http/request-runner.ts";
-import { applyHttpLimits, closeListener, closeServer, createHttpServer, listenOn } from "./http/server.ts";
+import { applyHttpLimits, closeListener, createHttpServer } from "./http/server.ts";
 import { parseTarget } from "./http/target.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
-import { createMetricsServer } from "./monitoring/metrics-server.ts";
 import { isForRelay, isPlainUnpaid, routeRequest } from "./router.ts";
 import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
 import { WebSocketCounts } from "./websocket/counts.ts";
@@ -29,7 +29,7 @@ export class GatewayServer implements Gateway {
   readonly #socketCounts: WebSocketCounts;
   readonly #server: Server;
   readonly #listener: FastListener;
-  readonly #metricsServer: Server;
+  readonly #metricsServer: MetricsServer;
   /** Answers what comes before there is a configuration, and what none can serve. */
   readonly #earlyRunner: RequestRunner;
   /** Replaced configurations that requests still use. */
@@ -77,19 +77,21 @@ export class GatewayServer implements Gateway {
       { server: this.#server, handle, isReady: () => this.#live !== undefined && !this.#isDraining, clock },
     );
     const { host, metricsHost = host, allowedHosts } = opts;
-    const hosts = createHostCheck({ host: metricsHost, allowedHosts });
-    this.#metricsServer = createMetricsServer({ metrics, log, requestId, flush: () => this.flush(), hosts });
+    this.#metricsServer = new MetricsServer(
+      { host: metricsHost, ...(allowedHosts === undefined ? {} : { allowedHosts }) },
+      { metrics, log, requestId, flush: () => this.flush() },
+    );
   }
 
   async listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }> {
-    const { host, gatewayPort, metricsHost = host, metricsPort, reusePort } = this.#opts;
+    const { host, gatewayPort, metricsPort, reusePort } = this.#opts;
     this.#port = await listenOn(this.#listener.net, host, gatewayPort, reusePort);
     const generation = this.#build(this.#modules);
     this.#webSockets = this.#openWebSockets(generation);
     this.#live = generation;
     const ports = {
       gatewayPort: this.#port,
-      metricsPort: metricsPort === undefined ? 0 : await listenOn(this.#metricsServer, metricsHost, metricsPort),
+      metricsPort: metricsPort === undefined ? 0 : await this.#metricsServer.listen(metricsPort),
     };
     this.#shared.log.info({ ...ports, services: this.#modules.catalogue.services.size }, "listening");
     return ports;
@@ -126,7 +128,7 @@ export class GatewayServer implements Gateway {
     if (this.#isDraining) return;
     this.#isDraining = true;
     const { shutdownTimeoutMs } = this.#opts;
-    const closed = [closeListener(this.#listener), closeServer(this.#metricsServer)];
+    const closed = [closeListener(this.#listener), this.#metricsServer.close()];
     const generations = this.#live === undefined ? [...this.#old] : [...this.#old, this.#live];
     await Promise.all([
       ...generations.map(({ tracker }) => tracker.drained(shutdownTimeoutMs)),
@@ -134,8 +136,7 @@ export class GatewayServer implements Gateway {
     ]);
     await Promise.all(generations.map((generation) => generation.drain(0)));
     this.#listener.closeAllConnections();
-    this.#metricsServer.closeAllConnections();
-    await Promise.all(closed);
+    await Promise.all([...closed, this.#metricsServer[Symbol.asyncDispose]()]);
   }
 
   /** Answers an unpaid request on the shortest way, without an {@link Exchange}; all others are routed. */

@@ -1,6 +1,7 @@
 import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { type PaymentStage, UnpaidLimit } from "@turnpike/payment";
+import type { MetricsRegistry } from "@turnpike/telemetry";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { type MatchPath, PaidHandler } from "./edge/paid-handler.ts";
 import { type ParseCall, Pipeline } from "./edge/pipeline.ts";
@@ -17,7 +18,6 @@ import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
 import { CallQuotas } from "./keys/call-quotas.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits } from "./limits/types.ts";
-import type { MetricsRegistry } from "./metrics/prometheus.ts";
 import { Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import type { Handlers } from "./router.ts";

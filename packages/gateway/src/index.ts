@@ -21,8 +21,6 @@ export {
   type RateRequest,
   type RateVerdict,
 } from "./limits/types.ts";
-export { MetricsAcross, readMetricsDump } from "./metrics/across.ts";
-export type { CellsDump, MetricsDump } from "./metrics/cells.ts";
 export {
   GATEWAY_METRICS,
   gatewayInFlight,
@@ -37,15 +35,7 @@ export {
   gatewayStageSeconds,
   gatewayStageTotal,
 } from "./metrics/gateway-metrics.ts";
-export {
-  type MetricsRegistry,
-  type MetricsText,
-  PrometheusMetrics,
-  type PrometheusOptions,
-} from "./metrics/prometheus.ts";
-export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
 export type { ReadinessCheck } from "./monitoring/readiness.ts";
-export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";
 export { RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
 export { passOn, WorkerBus } from "./sharing/worker-bus.ts";

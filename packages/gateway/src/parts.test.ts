@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import { fc } from "@turnpike/testkit/property";
 import { service } from "../test/stand-ins.ts";
@@ -8,7 +9,6 @@ import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import { precomputeTerms } from "./edge/terms.ts";
 import { hostName, parseTarget } from "./http/target.ts";
-import { PrometheusMetrics } from "./metrics/prometheus.ts";
 
 const RUNS = { numRuns: 3_000 };
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");

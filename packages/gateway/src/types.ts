@@ -2,10 +2,10 @@ import type { Clock, Log, Random, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import type { PaymentOption, PaymentStage, SharedTokens, UnpaidRule } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
+import type { MetricsRegistry } from "@turnpike/telemetry";
 import type { AccessLogOptions } from "./http/access-log.ts";
 import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
-import type { MetricsRegistry } from "./metrics/prometheus.ts";
 import type { ReadinessCheck } from "./monitoring/readiness.ts";
 import type { WebSocketLimits } from "./websocket/options.ts";
 

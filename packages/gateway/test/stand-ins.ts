@@ -23,10 +23,10 @@ import type {
 } from "@turnpike/payment";
 import { mintPaid, mintRelayed, type PaidRequest } from "@turnpike/protocol";
 import type { Relay, RelayOutcome } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import type { ParseCall } from "../src/edge/pipeline.ts";
 import { GatewayServer } from "../src/gateway.ts";
 import type { EdgeParts } from "../src/generation.ts";
-import { PrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { Gateway, GatewayModules, GatewayOptions } from "../src/types.ts";
 import { gatewayOptions } from "./options.ts";
 

@@ -38,7 +38,7 @@ import {
 } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
-import type { MetricsRegistry } from "@turnpike/gateway";
+import { type MetricsRegistry, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { hostText } from "../cli/context.ts";
 import { readGenesis, validatorKeyOf } from "./chain-home.ts";
 import { type ChainHome, chainHome } from "./chain-layout.ts";
@@ -188,11 +188,8 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
 }
 
 /** Metrics that are served; undefined where no port is configured, and nothing reads them. */
-async function servedMetrics({ chain }: Config): Promise<MetricsRegistry | undefined> {
-  if (chain.metrics.port === undefined) return undefined;
-  // Here alone: the gateway's modules take longer to load than all others of a node.
-  const { PrometheusMetrics } = await import("@turnpike/gateway");
-  return new PrometheusMetrics({ processMetrics: true });
+function servedMetrics({ chain }: Config): MetricsRegistry | undefined {
+  return chain.metrics.port === undefined ? undefined : new PrometheusMetrics({ processMetrics: true });
 }
 
 function partsOf(
@@ -226,10 +223,9 @@ async function watched(
   reportCurve({ metrics, log });
   const { host, port } = chain.metrics;
   if (port === undefined || served === undefined) return {};
-  const { serveMetrics } = await import("@turnpike/gateway");
   const where = { host, port };
   const server = stack.use(
-    await listening("chain.metrics", where, serveMetrics({ ...where, allowedHosts }, { metrics: served, log })),
+    await listening("chain.metrics", where, startMetricsServer({ ...where, allowedHosts }, { metrics: served, log })),
   );
   return { metrics: `http://${hostText(host)}:${server.port}/metrics` };
 }
@@ -249,7 +245,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
   const { chain } = config;
   const home = chainHome(folder);
   const genesis = await readGenesis(home);
-  const registry = await servedMetrics(config);
+  const registry = servedMetrics(config);
   const parts = partsOf(config, home, genesis, { ...modules, metrics: registry ?? noMetrics });
   await using stack = new AsyncDisposableStack();
   const { application, source, urls, failed } = await (chain.engine === "embedded"

@@ -1,8 +1,8 @@
 import { AppError, type NetworkId } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
-import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
+import { PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { productVersion } from "../cli/version.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
@@ -87,7 +87,8 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
+      : stack.use(await startMetricsServer({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log }))
+          .port;
   const discovery = discoveryOf(config, catalogue);
   try {
     const server = stack.use(

@@ -2,15 +2,9 @@ import { randomBytes } from "node:crypto";
 import { noMetrics, type Random } from "@turnpike/base";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
-import {
-  createGateway,
-  type GatewayOptions,
-  gatewayBounds,
-  type MetricsDump,
-  PrometheusMetrics,
-  webSocketBounds,
-} from "@turnpike/gateway";
+import { createGateway, type GatewayOptions, gatewayBounds, webSocketBounds } from "@turnpike/gateway";
 import { noPayments } from "@turnpike/payment";
+import { type MetricsDump, PrometheusMetrics } from "@turnpike/telemetry";
 import { productVersion } from "../cli/version.ts";
 import { openAdmin } from "./admin.ts";
 import { openApplications } from "./applications.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { PrometheusMetrics } from "@turnpike/gateway";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { namedLabels } from "./named-labels.ts";
 
 const SPEC: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["service", "operator"] };

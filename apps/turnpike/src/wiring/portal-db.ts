@@ -1,6 +1,5 @@
 import { AppError, type Log, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import {
   type MigratePortalDbResult,
   type MintedToken,
@@ -10,6 +9,7 @@ import {
   startPortalDb,
   type TokenKeyOptions,
 } from "@turnpike/portal-db";
+import { PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 
 /** A running management data API with its metrics. */
 export interface PortalService extends AsyncDisposable {
@@ -135,7 +135,8 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
+      : stack.use(await startMetricsServer({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log }))
+          .port;
   try {
     const portal = stack.use(
       await startPortalDb(

@@ -1,6 +1,5 @@
 import { AppError, type Log } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import {
   createEngines,
   furtherSections,
@@ -11,6 +10,7 @@ import {
   type SearchService,
   startSearchService,
 } from "@turnpike/search";
+import { PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { hostText } from "../cli/context.ts";
 import { productVersion } from "../cli/version.ts";
 
@@ -52,7 +52,8 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
+      : stack.use(await startMetricsServer({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log }))
+          .port;
   let local: LocalEngine | undefined;
   const engines = stack.use(
     createEngines(search.engines, {

@@ -2,7 +2,6 @@ import { AppError, type Log, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, createChainSigner, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { accountAddress, cosmosPublicKey, SigningThreads } from "@turnpike/crypto";
-import { type MonitoringDocument, PrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { tokenomics } from "@turnpike/proto";
 import type { RpcType } from "@turnpike/protocol";
 import {
@@ -15,6 +14,7 @@ import {
   ThreadedRelayCrypto,
   termsOfQueries,
 } from "@turnpike/supplier";
+import { type JsonPage, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { hostText } from "../cli/context.ts";
 
 /** A supplier's operator: its key, and the port that its endpoints name. */
@@ -134,7 +134,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
       { queries, head, crypto, store, clock: systemClock, metrics, log },
     ),
   );
-  const documents = new Map<string, MonitoringDocument>([
+  const pages = new Map<string, JsonPage>([
     ["/ready", () => Promise.resolve({ status: head.isStale ? 503 : 200, body: { ready: !head.isStale } })],
     // As text: its sums are larger than what a JSON number holds exactly.
     ["/status", () => Promise.resolve({ status: 200, body: JSON.parse(bigintJson(supplyReport(store, addresses))) })],
@@ -144,7 +144,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
     port === undefined
       ? undefined
       : `http://${hostText(metricsHost)}:${
-          stack.use(await serveMetrics({ host: metricsHost, port, allowedHosts }, { metrics, log, documents })).port
+          stack.use(await startMetricsServer({ host: metricsHost, port, allowedHosts }, { metrics, log, pages })).port
         }`;
   const owned = stack.move();
   return {

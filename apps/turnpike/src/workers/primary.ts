@@ -4,17 +4,15 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { AppError, isAppError, isRecord, systemClock } from "@turnpike/base";
 import type { Config, Environment } from "@turnpike/config";
+import { type Port, passOn, SharedCounts } from "@turnpike/gateway";
 import {
-  MetricsAcross,
+  MetricsAggregator,
   type MetricsDump,
   type MetricsText,
-  type Port,
   PrometheusMetrics,
-  passOn,
   readMetricsDump,
-  SharedCounts,
-  serveMetrics,
-} from "@turnpike/gateway";
+  startMetricsServer,
+} from "@turnpike/telemetry";
 import type { LeveledLog } from "../cli/logging.ts";
 import { requireRunnable } from "../wiring/check.ts";
 import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
@@ -70,7 +68,7 @@ async function requireFreePort(host: string, port: number): Promise<void> {
 class Primary {
   readonly #input: PrimaryInput;
   readonly #metrics = new PrometheusMetrics({ processMetrics: true });
-  readonly #across = new MetricsAcross({ isNamed: namedLabels(() => this.#config) });
+  readonly #aggregator = new MetricsAggregator({ isNamed: namedLabels(() => this.#config) });
   readonly #counts: SharedCounts;
   readonly #ports = new Map<string, Port>();
   readonly #failed = Promise.withResolvers<never>();
@@ -113,7 +111,7 @@ class Primary {
 
   /** The metrics of all workers and of the primary, added up. */
   summedMetrics(): MetricsText {
-    return { render: () => this.#renderMetrics(), contentType: this.#across.contentType };
+    return { render: () => this.#renderMetrics(), contentType: this.#aggregator.contentType };
   }
 
   /** @throws AppError what keeps a worker from starting. */
@@ -151,7 +149,7 @@ class Primary {
       },
       onExit: (id) => {
         this.#ports.delete(id);
-        this.#across.ended(id);
+        this.#aggregator.retire(id);
       },
       onRestart: () => this.#metrics.count(workerRestartsTotal),
       onFailure: (error, inRow) => {
@@ -181,7 +179,7 @@ class Primary {
 
   #keepDump(id: string, value: unknown): void {
     const dump = readMetricsDump(value);
-    if (dump !== undefined && this.#ports.has(id)) this.#across.put(id, dump);
+    if (dump !== undefined && this.#ports.has(id)) this.#aggregator.put(id, dump);
   }
 
   /** Puts a configuration into effect in all workers, or in none. */
@@ -211,8 +209,8 @@ class Primary {
     await Promise.allSettled(
       live.map(async ({ id, calls }) => this.#keepDump(id, await calls.call("metrics", {}, METRICS_TIMEOUT_MS))),
     );
-    this.#across.put("primary", await this.#metrics.dump());
-    return this.#across.render();
+    this.#aggregator.put("primary", await this.#metrics.dump());
+    return this.#aggregator.render();
   }
 }
 
@@ -231,7 +229,7 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   const { host, port } = config.gateway.metrics;
   const { allowedHosts } = config;
   const metrics = primary.summedMetrics();
-  const { port: metricsPort } = stack.use(await serveMetrics({ host, port, allowedHosts }, { metrics, log }));
+  const { port: metricsPort } = stack.use(await startMetricsServer({ host, port, allowedHosts }, { metrics, log }));
   stack.defer(() => primary.stopWorkers());
   const { gatewayPort, adminPort } = await primary.startWorkers();
   log.info({ workers, gatewayPort, metricsPort }, "all workers listen");

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Log, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import type { RelayControl, RelayFlag, ServiceView } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { openRaw, reboundStatus } from "@turnpike/testkit";
-import { PrometheusMetrics } from "../metrics/prometheus.ts";
 import { serveAdmin } from "./serve-admin.ts";
 import type { ReloadResult } from "./types.ts";
 

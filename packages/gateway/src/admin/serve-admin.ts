@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import {
   type Clock,
+  closeServer,
   createHostCheck,
   Deadlines,
   type ErrorCode,
@@ -11,6 +12,7 @@ import {
   type HostCheck,
   type HostCheckOptions,
   type Log,
+  listenOn,
   type Metrics,
   parseJson,
   type Random,
@@ -18,7 +20,6 @@ import {
 } from "@turnpike/base";
 import { ByteBudget, readBody } from "../http/body.ts";
 import { createRequestIds } from "../http/request-id.ts";
-import { closeServer, listenOn } from "../http/server.ts";
 import { parseTarget } from "../http/target.ts";
 import { gatewayAdminRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";

@@ -4,10 +4,10 @@ import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { createRelayEngine } from "@turnpike/relay";
+import { PrometheusMetrics } from "@turnpike/telemetry";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { relayOptions } from "../../test/options.ts";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { PrometheusMetrics } from "../metrics/prometheus.ts";
 
 /** Sends a call from an address of this machine; its answer as text. */
 async function post(to: TestGateway, localAddress: string, body: string): Promise<string> {

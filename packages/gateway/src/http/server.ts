@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import {
   createServer,
   type IncomingMessage,
@@ -7,9 +6,9 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from "node:http";
-import type { Server as NetServer, Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
+import { type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
 import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
@@ -191,38 +190,8 @@ function refusal(cause: string | undefined, requestId: RequestId, isRpc: boolean
 }
 
 /**
- * Listens, and resolves with the port. With `reusePort` other processes of this user may listen on it too, and the system
- * spreads connections over them.
- * @throws AppError PORT_IN_USE
- */
-export function listenOn(server: NetServer, host: string, port: number, reusePort = false): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const onError = (error: Error & { code?: string }): void => {
-      const busy = error.code === "EADDRINUSE" || error.code === "EACCES";
-      const message = `Port ${port} on ${host} is ${error.code === "EACCES" ? "not allowed" : "in use"}.`;
-      reject(busy ? new AppError("PORT_IN_USE", { message, detail: { port }, cause: error }) : error);
-    };
-    server.once("error", onError);
-    server.listen({ host, port, ...(reusePort ? { reusePort } : {}) }, () => {
-      server.off("error", onError);
-      const address = server.address();
-      resolve(typeof address === "object" && address !== null ? address.port : port);
-    });
-  });
-}
-
-/** Takes no more connections, and resolves when those that there are have ended. */
-export async function closeServer(server: Server): Promise<void> {
-  if (!server.listening) return;
-  const closed = once(server, "close");
-  server.close();
-  server.closeIdleConnections();
-  await closed;
-}
-
-/**
- * The same for a listener, which closes the server behind it. The server's idle connections are not closed here once more:
- * for it, one is idle that it was just handed in the middle of a request.
+ * Closes a listener, which closes the server behind it. The server's idle connections are not closed here: to it, a connection
+ * is idle that was handed to it in the middle of a request.
  */
 export async function closeListener(listener: FastListener): Promise<void> {
   if (listener.net.listening) await listener.close();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
-import { MetricsAcross, readMetricsDump } from "./across.ts";
-import { PrometheusMetrics } from "./prometheus.ts";
+import { MetricsAggregator, readMetricsDump } from "./metrics-aggregator.ts";
+import { PrometheusMetrics } from "./prometheus-metrics.ts";
 
 const COUNTER: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["a"] };
 const GAUGE: MetricSpec = { kind: "gauge", name: "t_now", help: "T." };
@@ -27,14 +27,14 @@ const sampleIn = (text: string, sample: string): number | undefined => {
 };
 
 test("samples of several processes become one, by kind and by what the spec says", async () => {
-  const across = new MetricsAcross();
+  const aggregator = new MetricsAggregator();
   for (const value of [1, 2, 3]) {
     const dump = readMetricsDump(JSON.parse(JSON.stringify(await processOf(value).dump())));
     assert.ok(dump !== undefined);
-    across.put(`w${value}`, dump);
-    across.put(`w${value}`, dump);
+    aggregator.put(`w${value}`, dump);
+    aggregator.put(`w${value}`, dump);
   }
-  const text = await across.render();
+  const text = await aggregator.render();
   const values = ['t_total{a="x"}', 't_total{a="own-2"}', "t_now", 't_most{a="x"}', "t_least"].map((one) =>
     sampleIn(text, one),
   );
@@ -50,16 +50,16 @@ test("samples of several processes become one, by kind and by what the spec says
 });
 
 test("a process that ended leaves its counters, and takes its gauges with it", async () => {
-  const across = new MetricsAcross();
-  across.put("w1", await processOf(4).dump());
-  across.put("w2", await processOf(5).dump());
-  const before = await across.render();
-  across.ended("w1");
-  across.ended("w1");
-  across.ended("never there");
-  across.put("w3", await processOf(1).dump());
-  across.ended("w3");
-  const text = await across.render();
+  const aggregator = new MetricsAggregator();
+  aggregator.put("w1", await processOf(4).dump());
+  aggregator.put("w2", await processOf(5).dump());
+  const before = await aggregator.render();
+  aggregator.retire("w1");
+  aggregator.retire("w1");
+  aggregator.retire("never there");
+  aggregator.put("w3", await processOf(1).dump());
+  aggregator.retire("w3");
+  const text = await aggregator.render();
   assert.deepEqual(
     ['t_total{a="x"}', "t_now", 't_most{a="x"}', "t_least", "t_seconds_count"].map((one) => sampleIn(text, one)),
     [10, 5, -5, 5, 3],
@@ -81,7 +81,7 @@ test("what is no dump is not taken", () => {
 test("what processes have named stays named when they are added up; what the ended ones leave is bounded", async () => {
   const spec: MetricSpec = { kind: "counter", name: "s_total", help: "S.", labels: ["service"] };
   const isNamed = (_: string, value: string): boolean => value === "ours";
-  const across = new MetricsAcross({ isNamed });
+  const aggregator = new MetricsAggregator({ isNamed });
   const dumpOf = async (prefix: string) => {
     const metrics = new PrometheusMetrics({ processMetrics: false, isNamed });
     for (let at = 0; at < 1_030; at++) metrics.count(spec, { service: `${prefix}${at}` });
@@ -89,16 +89,16 @@ test("what processes have named stays named when they are added up; what the end
     return metrics.dump();
   };
   const series = (text: string): readonly string[] => text.match(/^s_total\{/gm) ?? [];
-  across.put("a", await dumpOf("a"));
-  across.put("b", await dumpOf("b"));
-  const living = await across.render();
+  aggregator.put("a", await dumpOf("a"));
+  aggregator.put("b", await dumpOf("b"));
+  const living = await aggregator.render();
   assert.equal(series(living).length, 2 * 1_024 + 2);
   assert.deepEqual(
     [sampleIn(living, 's_total{service="ours"}'), sampleIn(living, 's_total{service="other"}')],
     [2, 12],
   );
-  for (const id of ["a", "b"]) across.ended(id);
-  const ended = await across.render();
+  for (const id of ["a", "b"]) aggregator.retire(id);
+  const ended = await aggregator.render();
   assert.ok(series(ended).length <= 1_024 + 2, String(series(ended).length));
   assert.equal(sampleIn(ended, 's_total{service="ours"}'), 2);
   const all = [...ended.matchAll(/^s_total\{.*\} (\d+)$/gm)].reduce((sum, [, value]) => sum + Number(value), 0);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { PrometheusMetrics } from "./prometheus.ts";
+import { PrometheusMetrics } from "./prometheus-metrics.ts";
 
 const COUNT: MetricSpec = { kind: "counter", name: "a_total", help: "A.", labels: ["x", "y"] };
 const GAUGE: MetricSpec = { kind: "gauge", name: "b", help: 'B "quoted"\nlines.' };

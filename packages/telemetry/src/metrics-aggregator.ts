@@ -1,18 +1,18 @@
 import { isRecord } from "@turnpike/base";
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from "prom-client";
 import { Cells, type CellsDump, type IsNamed, type MetricsDump } from "./cells.ts";
-import { asMetric } from "./prometheus.ts";
+import { asMetric } from "./prometheus-metrics.ts";
 
 type ProcessMetric = MetricObjectWithValues<MetricValue<string>> & { aggregator?: string };
 
-/** The worst process' lag is what counts, not the mean of all. */
+/** Event-loop lag is that of the slowest process: a mean would hide it. */
 const WORST = /^nodejs_eventloop_lag/;
 
 function isProcessMetric(value: unknown): value is ProcessMetric {
   return isRecord(value) && typeof value.name === "string" && Array.isArray(value.values);
 }
 
-/** Reads a dump that came from another process; undefined when it is none. */
+/** A dump that came from another process, checked; undefined when it is none. */
 export function readMetricsDump(value: unknown): MetricsDump | undefined {
   if (!isRecord(value) || !Array.isArray(value.cells) || !Array.isArray(value.process)) return undefined;
   const cells = value.cells.filter(
@@ -33,7 +33,7 @@ function kindOf({ type }: ProcessMetric): string {
 /** Each process has bounded its own label values. */
 const ALL_NAMED: IsNamed = () => true;
 
-function addUp(dumps: Iterable<MetricsDump>, isNamed: IsNamed): Map<string, Cells> {
+function sum(dumps: Iterable<MetricsDump>, isNamed: IsNamed): Map<string, Cells> {
   const byName = new Map<string, Cells>();
   for (const { cells } of dumps) {
     for (const dump of cells) {
@@ -46,7 +46,7 @@ function addUp(dumps: Iterable<MetricsDump>, isNamed: IsNamed): Map<string, Cell
 }
 
 /** Metrics of the processes themselves: each by prom-client's own rule. */
-function addUpProcesses(dumps: readonly MetricsDump[]): Registry {
+function sumProcesses(dumps: readonly MetricsDump[]): Registry {
   const all = dumps.map(({ process }) =>
     process.filter(isProcessMetric).map((metric) => ({
       ...metric,
@@ -56,47 +56,47 @@ function addUpProcesses(dumps: readonly MetricsDump[]): Registry {
   return AggregatorRegistry.aggregate(all);
 }
 
-/** The samples of several processes as if they were one. */
-export class MetricsAcross {
+/** Sums the metrics of several processes, so that they are scraped as one. */
+export class MetricsAggregator {
   readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE;
   readonly #isNamed: IsNamed;
-  readonly #living = new Map<string, MetricsDump>();
-  /** What ended processes leave, added up and bounded as that of one, however many there were. */
-  #gone: MetricsDump = { cells: [], process: [] };
-  #adding: Promise<unknown> = Promise.resolve();
+  readonly #running = new Map<string, MetricsDump>();
+  /** Sum of all ended processes, with as many cells as one of them at most, however many there were. */
+  #ended: MetricsDump = { cells: [], process: [] };
+  #summing: Promise<unknown> = Promise.resolve();
 
   /** `isNamed`: label values that never become `other`. */
   constructor({ isNamed = () => false }: { readonly isNamed?: IsNamed } = {}) {
     this.#isNamed = isNamed;
   }
 
-  /** Takes what a process has counted, in place of what it reported before. */
+  /** Replaces what a process reported before. */
   put(id: string, dump: MetricsDump): void {
-    this.#living.set(id, dump);
+    this.#running.set(id, dump);
   }
 
-  /** A process is gone: what it counted stays, so that no counter goes back; its gauges go. */
-  ended(id: string): void {
-    const last = this.#living.get(id);
-    this.#living.delete(id);
+  /** Keeps the counters and histograms of a process that has ended, so that no sum decreases, and drops its gauges. */
+  retire(id: string): void {
+    const last = this.#running.get(id);
+    this.#running.delete(id);
     if (last === undefined) return;
     const kept: MetricsDump = {
       cells: last.cells.filter(({ spec }) => outlives(spec.kind)),
       process: last.process.filter(isProcessMetric).filter((metric) => outlives(kindOf(metric))),
     };
-    this.#adding = this.#adding.then(async () => {
-      const both = [this.#gone, kept];
-      const process = await addUpProcesses(both).getMetricsAsJSON();
-      this.#gone = { cells: [...addUp(both, this.#isNamed).values()].map((cells) => cells.dump()), process };
+    this.#summing = this.#summing.then(async () => {
+      const both = [this.#ended, kept];
+      const process = await sumProcesses(both).getMetricsAsJSON();
+      this.#ended = { cells: [...sum(both, this.#isNamed).values()].map((cells) => cells.dump()), process };
     });
   }
 
-  /** All of them in Prometheus' format. */
+  /** The sums in Prometheus' format. */
   async render(): Promise<string> {
-    await this.#adding;
-    const dumps = [...this.#living.values(), this.#gone];
+    await this.#summing;
+    const dumps = [...this.#running.values(), this.#ended];
     const own = new Registry();
-    for (const cells of addUp(dumps, ALL_NAMED).values()) own.registerMetric(asMetric(cells));
-    return [await own.metrics(), await addUpProcesses(dumps).metrics()].filter((text) => text !== "").join("\n");
+    for (const cells of sum(dumps, ALL_NAMED).values()) own.registerMetric(asMetric(cells));
+    return [await own.metrics(), await sumProcesses(dumps).metrics()].filter((text) => text !== "").join("\n");
   }
 }
