@@ -21,20 +21,7 @@ export {
   type RateRequest,
   type RateVerdict,
 } from "./limits/types.ts";
-export {
-  GATEWAY_METRICS,
-  gatewayInFlight,
-  gatewayKeyedTotal,
-  gatewayLimitedTotal,
-  gatewayLimitStoreFailuresTotal,
-  gatewayLimitStoreUp,
-  gatewayRequestSeconds,
-  gatewayRequestsTotal,
-  gatewayServiceReady,
-  gatewaySoldBytes,
-  gatewayStageSeconds,
-  gatewayStageTotal,
-} from "./metrics/gateway-metrics.ts";
+export { GATEWAY_METRICS } from "./metrics/gateway-metrics.ts";
 export type { ReadinessCheck } from "./monitoring/readiness.ts";
 export type { Port } from "./sharing/port.ts";
 export { RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
