@@ -228,7 +228,10 @@ suite("layers", () => {
   test("every package has one entry, the testkit more, and what they export has names", () => {
     for (const { short, folder, json } of packages) {
       // Tests load what they need of the testkit, and no more.
-      const entries = short === "testkit" ? ["arbitrary", "chain", "cometbft", "fixtures", "property", "servers"] : [];
+      const entries =
+        short === "testkit"
+          ? ["arbitrary", "chain", "cometbft", "embedded-node", "fixtures", "property", "servers"]
+          : [];
       const exported = Object.fromEntries(entries.map((name) => [`./${name}`, `./src/${name}.ts`]));
       assert.deepEqual(json.exports, { ".": "./src/index.ts", ...exported }, short);
       assert.doesNotMatch(withoutComments(readText(`${folder}/src/index.ts`)), /export\s+\*|export\s+default/, short);

@@ -25,8 +25,12 @@ export {
   verifyChain,
 } from "./engine/verify-chain.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
-export type { GenesisConsensusParams, GenesisDocument } from "./genesis/genesis-file.ts";
-export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
+export {
+  type GenesisConsensusParams,
+  type GenesisDocument,
+  genesisFileText,
+  parseGenesisFile,
+} from "./genesis/genesis-file.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
 export type { LocalApplication, LocalEconomy, LocalSupplier, SuppliedService } from "./genesis/local-economy.ts";
 export {
@@ -54,7 +58,14 @@ export { SnapshotMeter } from "./snapshots/snapshot-meter.ts";
 export { SnapshotRestorer } from "./snapshots/snapshot-restorer.ts";
 export type { KeptSnapshot, SnapshotOffer } from "./snapshots/types.ts";
 export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } from "./state/context.ts";
-export type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./state/module.ts";
+export {
+  type MessageHandler,
+  type Module,
+  moduleGenesis,
+  type QueryAnswer,
+  type QueryHandler,
+  type ValidatorUpdate,
+} from "./state/module.ts";
 export type { TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";

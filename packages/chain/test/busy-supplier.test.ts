@@ -13,14 +13,12 @@ import {
   session,
   shared,
 } from "@turnpike/proto";
+import { openTestNode, VALIDATOR } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { SIMULATION_BOUNDS } from "../src/app/simulations.ts";
-import type { EmbeddedEngine } from "../src/engine/embedded-engine.ts";
-import { openEmbeddedNode } from "../src/engine/open-embedded-node.ts";
 import { buildGenesis } from "../src/genesis/build-genesis.ts";
 import { CHAIN_PROFILES } from "../src/genesis/profiles.ts";
-import { NODE, tickingClock, VALIDATOR } from "./engine/chain.ts";
 
 const SERVICE = "busy";
 const CLAIMS = 100;
@@ -94,7 +92,9 @@ const GENESIS = buildGenesis({
 });
 const MAX_BLOCK_GAS = BigInt(GENESIS.consensus.params.block.max_gas);
 
-function headerOf(node: EmbeddedEngine, applicationAddress: string): session.SessionHeader {
+type Node = Awaited<ReturnType<typeof openTestNode>>;
+
+function headerOf(node: Node, applicationAddress: string): session.SessionHeader {
   const asked = createMessage(session.QueryGetSessionRequestSchema, {
     applicationAddress,
     serviceId: SERVICE,
@@ -108,7 +108,7 @@ function headerOf(node: EmbeddedEngine, applicationAddress: string): session.Ses
   return read.message.session.header;
 }
 
-function claimsTx(node: EmbeddedEngine, gasLimit: bigint): Uint8Array {
+function claimsTx(node: Node, gasLimit: bigint): Uint8Array {
   const [supplier] = SUPPLIER_SIGNERS as [ChainSigner];
   const rootHash = Buffer.alloc(48, 1);
   rootHash.writeBigUInt64BE(UNITS * RELAYS, 32);
@@ -131,15 +131,8 @@ function claimsTx(node: EmbeddedEngine, gasLimit: bigint): Uint8Array {
 suite("a busy supplier on a chain of a new genesis", () => {
   test("claims for a hundred sessions in one transaction, simulated, sent and run", async () => {
     await using folder = await scratchFolder();
-    await using node = await openEmbeddedNode(
-      { folder: folder.path, genesis: GENESIS, moniker: "busy", version: "0.1.35" },
-      {
-        machine: pocketMachine({ gasPrices: [] }).machine,
-        validatorSigner: VALIDATOR,
-        nodeSigner: NODE,
-        clock: tickingClock(),
-      },
-    );
+    const { machine } = pocketMachine({ gasPrices: [] });
+    await using node = await openTestNode({ folder: folder.path, genesis: GENESIS, machine });
     while (node.application.latestHeightBlocks() < CLAIM_HEIGHT) await node.produceBlock();
     const simulated = (await node.application.simulate(claimsTx(node, 0n))) ?? assert.fail();
     assert.equal(simulated.log, "");

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { ChainApi } from "../src/api/chain-api.ts";
 import { testApi } from "./api/chain-api.ts";
-import { readRecordedTx } from "./recorded-tx.ts";
 
 const NOTHING = new Uint8Array(0);
 

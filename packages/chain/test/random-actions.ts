@@ -16,9 +16,10 @@ import {
   shared,
   supplier,
 } from "@turnpike/proto";
+import { LOCAL_SIGNERS, SESSION_BLOCKS } from "@turnpike/testkit/embedded-node";
 import { fc } from "@turnpike/testkit/property";
 import { LOCAL_ROLES } from "../src/genesis/local-genesis.ts";
-import { type History, SESSION_BLOCKS, SIGNERS } from "./random-history.ts";
+import type { History } from "./random-history.ts";
 
 /** Blocks that actions are spread over. */
 export const BLOCKS = 45n;
@@ -59,13 +60,14 @@ const msg = <Desc extends DescMessage>(schema: Desc, init: MessageInitShape<Desc
 
 const coin = (amount: bigint) => createMessage(base.CoinSchema, { denom: "upokt", amount: `${amount}` });
 const authority = moduleAddress("gov");
-const executed = (message: Any): Any => msg(authz.MsgExecSchema, { grantee: SIGNERS.dao.address, msgs: [message] });
+const executed = (message: Any): Any =>
+  msg(authz.MsgExecSchema, { grantee: LOCAL_SIGNERS.dao.address, msgs: [message] });
 
 /** A claim in a session that ended some blocks ago; undefined when it has none. */
 function claimOf(history: History, { who, amount }: Action, heightBlocks: bigint): Any | undefined {
   const blockHeight = heightBlocks - SESSION_BLOCKS - 2n;
-  const operator = who.startsWith("supplier-1") ? SIGNERS["supplier-1"] : SIGNERS["supplier-2"];
-  const applicationAddress = SIGNERS[amount % 2n === 0n ? "application-1" : "application-2"].address;
+  const operator = who.startsWith("supplier-1") ? LOCAL_SIGNERS["supplier-1"] : LOCAL_SIGNERS["supplier-2"];
+  const applicationAddress = LOCAL_SIGNERS[amount % 2n === 0n ? "application-1" : "application-2"].address;
   const found = history.ask(session.Query.method.getSession, { applicationAddress, serviceId: "eth", blockHeight });
   const sessionHeader = found?.session?.header;
   if (blockHeight < 1n || sessionHeader === undefined) return undefined;
@@ -80,9 +82,9 @@ function claimOf(history: History, { who, amount }: Action, heightBlocks: bigint
 /** Who sends what. */
 export function txOf(history: History, action: Action, height: bigint): readonly [ChainSigner, Any] | undefined {
   const { kind, amount, serviceId } = action;
-  const signer = SIGNERS[action.who];
+  const signer = LOCAL_SIGNERS[action.who];
   const { address } = signer;
-  const other = SIGNERS[action.other].address;
+  const other = LOCAL_SIGNERS[action.other].address;
   const services = [{ serviceId }];
   switch (kind) {
     case "send":
@@ -115,7 +117,7 @@ export function txOf(history: History, action: Action, height: bigint): readonly
       return [signer, msg(supplier.MsgUnstakeSupplierSchema, { signer: address, operatorAddress: address })];
     case "service":
     case "units": {
-      const owner = SIGNERS["service-owner"];
+      const owner = LOCAL_SIGNERS["service-owner"];
       const id = kind === "units" ? "rest" : `new-${amount % 3n}`;
       const made = { id, name: id, computeUnitsPerRelay: 1n + (amount % 1_000n), ownerAddress: owner.address };
       return [owner, msg(service.MsgAddServiceSchema, { ownerAddress: owner.address, service: made })];
@@ -123,16 +125,16 @@ export function txOf(history: History, action: Action, height: bigint): readonly
     case "multiplier": {
       const asType = { case: "asUint64", value: 1n + (amount % 90_000_000n) } as const;
       const name = "compute_units_to_tokens_multiplier";
-      return [SIGNERS.dao, executed(msg(shared.MsgUpdateParamSchema, { authority, name, asType }))];
+      return [LOCAL_SIGNERS.dao, executed(msg(shared.MsgUpdateParamSchema, { authority, name, asType }))];
     }
     case "probability": {
       const asType = { case: "asFloat", value: Number(amount % 5n) / 4 } as const;
       const name = "proof_request_probability";
-      return [SIGNERS.dao, executed(msg(proof.MsgUpdateParamSchema, { authority, name, asType }))];
+      return [LOCAL_SIGNERS.dao, executed(msg(proof.MsgUpdateParamSchema, { authority, name, asType }))];
     }
     case "claim": {
       const claim = claimOf(history, action, height);
-      const worker = action.who.startsWith("supplier-1") ? SIGNERS["supplier-1"] : SIGNERS["supplier-2"];
+      const worker = action.who.startsWith("supplier-1") ? LOCAL_SIGNERS["supplier-1"] : LOCAL_SIGNERS["supplier-2"];
       return claim === undefined ? undefined : [worker, claim];
     }
   }

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import { openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
+import { LOCAL_GENESIS } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import { ChainApp } from "../src/app/chain-app.ts";
@@ -12,7 +13,7 @@ import type { BlockOutcome } from "../src/app/state-machine.ts";
 import type { ChainStart } from "../src/app/types.ts";
 import { consensusParamsOfGenesis } from "../src/modules/consensus/consensus-module.ts";
 import { ACTION, type Action, BLOCKS, txOf } from "./random-actions.ts";
-import { GENESIS, History } from "./random-history.ts";
+import { History } from "./random-history.ts";
 
 const HAPPENS = ["accepted", "refused", "pocket.tokenomics.EventClaimSettled"];
 
@@ -42,8 +43,8 @@ test("in random histories every answer of a past height is what it was when it w
     await using store = await openChainStore({ folder: folder.path });
     const { machine, modules } = pocketMachine({ gasPrices: [] });
     const app = new ChainApp({ version: "0.1.35" }, { machine, store });
-    const timeNanos = rfc3339ToNs(GENESIS.genesis_time) ?? 0n;
-    await app.start({ chainId: "pocket", initialHeightBlocks: 1n, timeNanos, appState: GENESIS.app_state });
+    const timeNanos = rfc3339ToNs(LOCAL_GENESIS.genesis_time) ?? 0n;
+    await app.start({ chainId: "pocket", initialHeightBlocks: 1n, timeNanos, appState: LOCAL_GENESIS.app_state });
     const history = new History(app, modules.flatMap(({ queries }) => Object.keys(queries ?? {})).sort());
     const answers = new Map<bigint, Readonly<Record<string, string>>>();
     await runActions(history, actions, ({ results, events }, height) => {
@@ -81,9 +82,9 @@ test("an exported state begins a chain that has the whole of it, and settles wha
         await app.start({ chainId: "pocket", ...start });
         return { store, history: new History(app, []) };
       };
-      const consensusParams = consensusParamsOfGenesis(GENESIS.consensus.params);
-      const timeNanos = rfc3339ToNs(GENESIS.genesis_time) ?? 0n;
-      const old = await open("old", { initialHeightBlocks: 1n, timeNanos, appState: GENESIS.app_state });
+      const consensusParams = consensusParamsOfGenesis(LOCAL_GENESIS.consensus.params);
+      const timeNanos = rfc3339ToNs(LOCAL_GENESIS.genesis_time) ?? 0n;
+      const old = await open("old", { initialHeightBlocks: 1n, timeNanos, appState: LOCAL_GENESIS.app_state });
       await using _old = old.store;
       await runActions(old.history, actions, () => {});
       const { heightBlocks, time, appState } = old.history.app.exportState();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { bytesToHex } from "@turnpike/base";
-import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
+import { type ChainSigner, signTx } from "@turnpike/chain-client";
 import { rfc3339ToNs } from "@turnpike/cometbft";
-import { createEd25519Signer, moduleAddress, privateKeyFromSecret, sha256 } from "@turnpike/crypto";
+import { moduleAddress, sha256 } from "@turnpike/crypto";
 import {
   type Any,
   application,
@@ -15,56 +15,13 @@ import {
   encodeMessage,
   gateway,
   session,
-  shared,
   supplier,
 } from "@turnpike/proto";
+import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR } from "@turnpike/testkit/embedded-node";
 import type { ChainApp } from "../src/app/chain-app.ts";
 import type { BlockOutcome } from "../src/app/state-machine.ts";
-import { LOCAL_ROLES, type LocalRole, localGenesis } from "../src/genesis/local-genesis.ts";
 
-/** Blocks of a session. */
-export const SESSION_BLOCKS = 4n;
 const NO_BYTES = new Uint8Array(0);
-
-const signerOf = (name: string): ChainSigner => createChainSigner(privateKeyFromSecret(Buffer.from(`random ${name}`)));
-/** The accounts of the genesis by role. */
-export const SIGNERS = Object.fromEntries(LOCAL_ROLES.map((role) => [role, signerOf(role)])) as Record<
-  LocalRole,
-  ChainSigner
->;
-/** Key of the validator that the genesis names. */
-export const VALIDATOR = createEd25519Signer(sha256(Buffer.from("random validator")));
-
-/** A local chain with short sessions. */
-export const GENESIS = localGenesis({
-  chainId: "pocket",
-  genesisTime: "2026-11-22T00:00:00Z",
-  profile: {
-    blockIntervalMs: 1_000,
-    shared: createMessage(shared.ParamsSchema, {
-      numBlocksPerSession: SESSION_BLOCKS,
-      gracePeriodEndOffsetBlocks: 1n,
-      claimWindowOpenOffsetBlocks: 1n,
-      claimWindowCloseOffsetBlocks: 3n,
-      proofWindowOpenOffsetBlocks: 1n,
-      proofWindowCloseOffsetBlocks: 3n,
-      supplierUnbondingPeriodSessions: 2n,
-      applicationUnbondingPeriodSessions: 2n,
-      gatewayUnbondingPeriodSessions: 1n,
-      computeUnitsToTokensMultiplier: 42_000_000n,
-      computeUnitCostGranularity: 1_000_000n,
-      sessionGridAnchorHeight: 1n,
-      sessionNumberAtAnchor: 1n,
-    }),
-  },
-  signers: SIGNERS,
-  consensusKey: VALIDATOR.publicKey,
-  services: [
-    { id: "eth", name: "Ethereum" },
-    { id: "rest", name: "A REST service" },
-  ],
-  supplierUrls: ["http://127.0.0.1:1", "http://127.0.0.1:2"],
-});
 
 /** A chain that is run block by block, and asked. */
 export class History {
@@ -100,9 +57,9 @@ export class History {
 
   /** Runs the next block. */
   async block(heightBlocks: bigint, txs: readonly Uint8Array[]): Promise<BlockOutcome> {
-    const timeNanos = (rfc3339ToNs(GENESIS.genesis_time) ?? 0n) + heightBlocks * 1_000_000_000n;
+    const timeNanos = (rfc3339ToNs(LOCAL_GENESIS.genesis_time) ?? 0n) + heightBlocks * 1_000_000_000n;
     const hash = sha256(Buffer.from(`block ${heightBlocks}`));
-    const proposer = sha256(VALIDATOR.publicKey).subarray(0, 20);
+    const proposer = sha256(LOCAL_VALIDATOR.publicKey).subarray(0, 20);
     const { outcome } = this.app.run({ chainId: "pocket", heightBlocks, timeNanos, hash, proposer }, txs);
     await this.app.commit([]);
     return outcome;
@@ -117,7 +74,7 @@ export class History {
     };
     const said = this.paths.map((path) => [path, say(path, NO_BYTES)] as const);
     const sessions = (["application-1", "application-2"] as const).map((role) => {
-      const request = { applicationAddress: SIGNERS[role].address, serviceId: "eth" };
+      const request = { applicationAddress: LOCAL_SIGNERS[role].address, serviceId: "eth" };
       const bytes = encodeMessage(
         session.QueryGetSessionRequestSchema,
         createMessage(session.QueryGetSessionRequestSchema, request),

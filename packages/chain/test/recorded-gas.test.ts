@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, session, shared } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { authParams, DEFAULT_AUTH_PARAMS } from "../src/modules/auth/accounts.ts";
 import { computeUnitsHistory } from "../src/modules/service/state.ts";
 import { sessionParamsHistory } from "../src/modules/session/state.ts";
@@ -9,7 +10,7 @@ import type { Overlay } from "../src/state/overlay.ts";
 import { blockAt, contextAt, RECORDED_CHAINS, readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
 import { IN_SESSIONS, machine, runInSession, stateFor } from "./recorded-runs.ts";
 import { IN_BLOCKS } from "./recorded-states.ts";
-import { readRecordedTx, runRecorded } from "./recorded-tx.ts";
+import { runRecorded } from "./recorded-tx.ts";
 
 interface Row {
   readonly name: string;

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import type { RecordedTx } from "@turnpike/testkit/fixtures";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { getAccount, setAccount } from "../src/modules/auth/accounts.ts";
 import type { TxResult } from "../src/state/outcome.ts";
 import type { Overlay } from "../src/state/overlay.ts";
 import { blockAt, contextAt } from "./modules/tokenomics/recorded.ts";
 import { addRecordedParams, addUsers, type RecordedState } from "./recorded-states.ts";
-import { addSigner, bytesOfAddress, type RecordedTx, stateOf, type TestState } from "./recorded-tx.ts";
+import { addSigner, bytesOfAddress, stateOf, type TestState } from "./recorded-tx.ts";
 
 /** Claims and proofs, with the recorded session that holds their state. */
 export const IN_SESSIONS: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, fromApiJson, shared } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { applicationParams, getApplicationParams } from "../src/modules/application/state.ts";
 import {
   accountsByAddress,
@@ -16,7 +17,7 @@ import type { Context } from "../src/state/context.ts";
 import { upokt } from "../src/state/stakes.ts";
 import { useSharedParams } from "./actors.ts";
 import { grantsOfType } from "./modules/authz/grants.ts";
-import { bytesOfAddress, fund, readRecordedTx, type SignerState } from "./recorded-tx.ts";
+import { bytesOfAddress, fund, type SignerState } from "./recorded-tx.ts";
 import { addApplication, addGateway } from "./staked.ts";
 
 /** What the recorded chain held when a transaction was run: its signer, and what else mattered to it. */

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
-import { openTestNode, sendTx } from "../../../packages/chain/test/engine/chain.ts";
+import { openTestNode, sendTx } from "@turnpike/testkit/embedded-node";
 import { createRandom, type Random } from "../../soak/random.ts";
 import type { ChaosFigure, ChaosOptions } from "../chaos.ts";
 import type { ReadOrder, ReadWord } from "./storage-reader.ts";

@@ -3,8 +3,8 @@ import { cp, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError } from "@turnpike/base";
+import { openTestNode } from "@turnpike/testkit/embedded-node";
 import { TABLES } from "../../../packages/chain/src/engine/tx-places.ts";
-import { openTestNode } from "../../../packages/chain/test/engine/chain.ts";
 import { heightToBytes } from "../../../packages/chain-store/src/keys.ts";
 import { recordKey } from "../../../packages/chain-store/src/plan.ts";
 import { Tables } from "../../../packages/chain-store/src/tables.ts";

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { isAppError } from "@turnpike/base";
 import type { EmbeddedNode } from "@turnpike/chain";
 import { type ChainStore, openChainStore } from "@turnpike/chain-store";
-import { openTestNode } from "../../../packages/chain/test/engine/chain.ts";
+import { openTestNode } from "@turnpike/testkit/embedded-node";
 
 /** What the reader is asked. */
 export interface ReadOrder {

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../../test/engine/chain.ts";
-import { KeptMetrics, ManualTime } from "../../test/watch/watch.ts";
-import type { MempoolOptions } from "../engine/mempool.ts";
-import { openEmbeddedNode } from "../engine/open-embedded-node.ts";
+import { openTestNode, sendTx, type TestNodeOptions } from "@turnpike/testkit/embedded-node";
+import { KeptMetrics, ManualTime, scratchFolder } from "@turnpike/testkit/fixtures";
 import { BlockMeter } from "./block-meter.ts";
 
 const NS = 1_000_000_000n;
@@ -12,19 +9,9 @@ const NS = 1_000_000_000n;
 /** A block of this height, so many seconds after the first. */
 const block = (heightBlocks: bigint, seconds: bigint) => ({ heightBlocks, timeNanos: seconds * NS });
 
-async function openNode(folder: string, metrics: KeptMetrics, mempool: Partial<MempoolOptions> = {}) {
+async function openNode(folder: string, metrics: KeptMetrics, mempool: TestNodeOptions["mempool"] = {}) {
   const meter = new BlockMeter({ metrics });
-  const node = await openEmbeddedNode(
-    { folder, genesis: testGenesis(), moniker: "test", version: "0.1.35", mempool },
-    {
-      machine: testMachine(),
-      validatorSigner: VALIDATOR,
-      nodeSigner: NODE,
-      clock: tickingClock(),
-      metrics,
-      meter,
-    },
-  );
+  const node = await openTestNode({ folder, mempool, metrics, meter });
   return { node, meter, [Symbol.asyncDispose]: () => node[Symbol.asyncDispose]() };
 }
 

@@ -4,7 +4,6 @@ import { AppError, bytesToHex, isAppError } from "@turnpike/base";
 import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { headerHash, rfc3339ToNs, txHash, validatorsHash, verifyNextHeader } from "@turnpike/cometbft";
 import { createEd25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
-import { scratchFolder } from "@turnpike/testkit/fixtures";
 import {
   CHAIN_ID,
   openTestNode,
@@ -13,7 +12,8 @@ import {
   testMachine,
   tickingClock,
   VALIDATOR,
-} from "../../test/engine/chain.ts";
+} from "@turnpike/testkit/embedded-node";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { lightAt, must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { NodeEvent } from "../node/types.ts";

@@ -7,8 +7,8 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import { txHash } from "@turnpike/cometbft";
+import { openTestNode } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { openTestNode } from "../../test/engine/chain.ts";
 import { childTx } from "../../test/engine/child.ts";
 import { must, verifyWholeChain } from "../../test/engine/verify.ts";
 

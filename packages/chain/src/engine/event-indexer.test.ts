@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, isAppError } from "@turnpike/base";
 import { type ChainStore, openChainStore } from "@turnpike/chain-store";
+import { ADDRESSES, openTestNode, sendTx } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { ADDRESSES, openTestNode, sendTx } from "../../test/engine/chain.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 
 const SENT = `transfer.recipient='${ADDRESSES[1]}'`;

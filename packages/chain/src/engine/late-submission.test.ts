@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../../test/engine/chain.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";
 
 suite("a transaction that comes while a block is made", () => {

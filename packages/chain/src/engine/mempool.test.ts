@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { scratchFolder } from "@turnpike/testkit/fixtures";
+import {
+  ADDRESSES,
+  openTestNode,
+  START_AMOUNT,
+  sendTx,
+  testGenesis,
+  testMachine,
+} from "@turnpike/testkit/embedded-node";
+import { readRecordedTx, scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
-import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
 import type { Submission } from "../node/types.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
@@ -49,6 +56,12 @@ suite("mempool", () => {
     const large = poolOf();
     assert.equal(shown(large.submit(bytesOf("x".repeat(998)))), "tx pre check: tx size is too big: 1001, max: 1000");
     assert.equal(shown(large.submit(bytesOf("x".repeat(997)))), "code 0");
+  });
+
+  test("fail-duplicate-in-cache: a recorded transaction that is there already is known", () => {
+    const pool = poolOf();
+    const bytes = Buffer.from(readRecordedTx("fail-duplicate-in-cache").tx_bytes, "base64");
+    assert.deepEqual([shown(pool.submit(bytes)), shown(pool.submit(bytes))], ["code 0", "known"]);
   });
 
   test("what was seen is known, also after its block; what failed may come again; the memory is bounded", () => {

@@ -3,9 +3,8 @@ import { suite, test } from "node:test";
 import { type ChainSigner, signTx } from "@turnpike/chain-client";
 import { addressToBytes, createEd25519Signer, sha256, validatorAddress } from "@turnpike/crypto";
 import { type Any, authz, createMessage, cryptoEd25519, packAny, staking } from "@turnpike/proto";
+import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, NODE, tickingClock } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { NODE, tickingClock } from "../../test/engine/chain.ts";
-import { GENESIS, SIGNERS, VALIDATOR } from "../../test/random-history.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import type { Submission } from "../node/types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
@@ -16,10 +15,10 @@ const THIRD = 5_000_000_000n;
 
 const openNode = (folder: string): Promise<EmbeddedEngine> =>
   openEmbeddedNode(
-    { folder, genesis: GENESIS, moniker: "test", version: "0.1.35" },
+    { folder, genesis: LOCAL_GENESIS, moniker: "test", version: "0.1.35" },
     {
       machine: pocketMachine({ gasPrices: [] }).machine,
-      validatorSigner: VALIDATOR,
+      validatorSigner: LOCAL_VALIDATOR,
       nodeSigner: NODE,
       clock: tickingClock(),
     },
@@ -40,15 +39,15 @@ function createValidator(signer: ChainSigner, bondUpokt: bigint): Any {
   );
 }
 
-const ROLES = Object.keys(SIGNERS);
+const ROLES = Object.keys(LOCAL_SIGNERS);
 
 function submit(node: EmbeddedEngine, signer: ChainSigner, messages: readonly Any[], sequence = 0n): Submission {
-  const accountNumber = BigInt(ROLES.findIndex((role) => SIGNERS[role as keyof typeof SIGNERS] === signer));
+  const accountNumber = BigInt(ROLES.findIndex((role) => LOCAL_SIGNERS[role as keyof typeof LOCAL_SIGNERS] === signer));
   const fee = [{ denom: "upokt", amount: 1000n }];
   const tx = signTx(
     {
       messages: [...messages],
-      chainId: GENESIS.chain_id,
+      chainId: LOCAL_GENESIS.chain_id,
       accountNumber,
       order: { kind: "ordered", sequence },
       gasLimit: 500_000n,
@@ -77,7 +76,10 @@ suite("validators that an embedded chain takes", () => {
   test("one with a third of the voting power is refused, and blocks go on", async () => {
     await using folder = await scratchFolder();
     await using node = await openNode(folder.path);
-    assert.deepEqual(codeOf(submit(node, SIGNERS.delegator, [createValidator(SIGNERS.delegator, THIRD)])), REFUSAL);
+    assert.deepEqual(
+      codeOf(submit(node, LOCAL_SIGNERS.delegator, [createValidator(LOCAL_SIGNERS.delegator, THIRD)])),
+      REFUSAL,
+    );
     assert.equal(await validatorsAfter(node, 5), 1);
   });
 
@@ -85,7 +87,12 @@ suite("validators that an embedded chain takes", () => {
     await using folder = await scratchFolder();
     await using node = await openNode(folder.path);
     const small = THIRD / 3n;
-    const roles = [SIGNERS.delegator, SIGNERS.dao, SIGNERS.faucet, SIGNERS["gateway-1"]] as const;
+    const roles = [
+      LOCAL_SIGNERS.delegator,
+      LOCAL_SIGNERS.dao,
+      LOCAL_SIGNERS.faucet,
+      LOCAL_SIGNERS["gateway-1"],
+    ] as const;
     const [first, second, third, fourth] = roles;
     assert.deepEqual(codeOf(submit(node, first, [createValidator(first, small)])), ["", 0, ""]);
     assert.deepEqual(codeOf(submit(node, second, [createValidator(second, small)])), ["", 0, ""]);
@@ -103,10 +110,10 @@ suite("validators that an embedded chain takes", () => {
     const inside = (messages: Any[]): Any =>
       packAny(
         authz.MsgExecSchema,
-        createMessage(authz.MsgExecSchema, { grantee: SIGNERS.delegator.address, msgs: messages }),
+        createMessage(authz.MsgExecSchema, { grantee: LOCAL_SIGNERS.delegator.address, msgs: messages }),
       );
-    const nested = inside([inside([createValidator(SIGNERS.delegator, THIRD)])]);
-    assert.deepEqual(codeOf(submit(node, SIGNERS.delegator, [nested])), REFUSAL);
+    const nested = inside([inside([createValidator(LOCAL_SIGNERS.delegator, THIRD)])]);
+    assert.deepEqual(codeOf(submit(node, LOCAL_SIGNERS.delegator, [nested])), REFUSAL);
     assert.equal(await validatorsAfter(node, 4), 1);
   });
 
@@ -115,19 +122,19 @@ suite("validators that an embedded chain takes", () => {
     await using node = await openNode(folder.path);
     await node.produceBlock();
     const { application } = node;
-    const own = createValidator(SIGNERS.delegator, THIRD);
+    const own = createValidator(LOCAL_SIGNERS.delegator, THIRD);
     const tx = signTx(
       {
         messages: [own],
-        chainId: GENESIS.chain_id,
+        chainId: LOCAL_GENESIS.chain_id,
         accountNumber: BigInt(ROLES.indexOf("delegator")),
         order: { kind: "ordered", sequence: 0n },
         gasLimit: 500_000n,
         fee: [],
       },
-      SIGNERS.delegator,
+      LOCAL_SIGNERS.delegator,
     );
-    const block = { chainId: GENESIS.chain_id, heightBlocks: 2n, timeNanos: 1_800_000_000_000_000_000n };
+    const block = { chainId: LOCAL_GENESIS.chain_id, heightBlocks: 2n, timeNanos: 1_800_000_000_000_000_000n };
     const { outcome } = application.run({ ...block, hash: Buffer.alloc(32), proposer: Buffer.alloc(20) }, [tx]);
     assert.deepEqual(
       outcome.results.map(({ code, log }) => [code, log]),

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
-import { scratchFolder } from "@turnpike/testkit/fixtures";
+import { KeptMetrics, scratchFolder } from "@turnpike/testkit/fixtures";
 import { startNode } from "../../test/snapshots/snapshots.ts";
-import { KeptMetrics } from "../../test/watch/watch.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
 import { SnapshotMeter } from "./snapshot-meter.ts";
 

@@ -13,9 +13,8 @@ import {
   supplier,
   tx as txs,
 } from "@turnpike/proto";
+import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, NODE, tickingClock } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { NODE, tickingClock } from "../../test/engine/chain.ts";
-import { GENESIS, SIGNERS, VALIDATOR } from "../../test/random-history.ts";
 import { AbciQueries } from "../api/abci-queries.ts";
 import { apiSurface } from "../api/base-services.ts";
 import { ChainApi } from "../api/chain-api.ts";
@@ -28,15 +27,15 @@ import type { AppAnswer } from "../node/types.ts";
 import { ThreadedApplication } from "./threaded-application.ts";
 
 const BALANCE = "/cosmos.bank.v1beta1.Query/Balance";
-const ROLES = Object.keys(SIGNERS);
-const DAO = SIGNERS.dao.address;
+const ROLES = Object.keys(LOCAL_SIGNERS);
+const DAO = LOCAL_SIGNERS.dao.address;
 
 const openNode = (folder: string): Promise<EmbeddedEngine> =>
   openEmbeddedNode(
-    { folder, genesis: GENESIS, moniker: "test", version: "0.1.35" },
+    { folder, genesis: LOCAL_GENESIS, moniker: "test", version: "0.1.35" },
     {
       machine: pocketMachine({ gasPrices: [] }).machine,
-      validatorSigner: VALIDATOR,
+      validatorSigner: LOCAL_VALIDATOR,
       nodeSigner: NODE,
       clock: tickingClock(),
     },
@@ -57,8 +56,8 @@ function sendTx(signer: ChainSigner, sequence: bigint, count = 1): Uint8Array {
   return signTx(
     {
       messages: Array.from({ length: count }, () => message),
-      chainId: GENESIS.chain_id,
-      accountNumber: BigInt(ROLES.findIndex((role) => SIGNERS[role as keyof typeof SIGNERS] === signer)),
+      chainId: LOCAL_GENESIS.chain_id,
+      accountNumber: BigInt(ROLES.findIndex((role) => LOCAL_SIGNERS[role as keyof typeof LOCAL_SIGNERS] === signer)),
       order: { kind: "ordered", sequence },
       gasLimit: 500_000n,
       fee: [{ denom: "upokt", amount: 1n }],
@@ -86,7 +85,7 @@ suite("queries and simulations on threads", () => {
     await using folder = await scratchFolder();
     await using node = await openNode(folder.path);
     await using application = threaded(node, folder.path);
-    const { faucet } = SIGNERS;
+    const { faucet } = LOCAL_SIGNERS;
     const before = await (async () => {
       await node.produceBlock();
       return balanceOf(application, DAO);
@@ -109,7 +108,7 @@ suite("queries and simulations on threads", () => {
         encodeMessage(
           session.QueryGetSessionRequestSchema,
           createMessage(session.QueryGetSessionRequestSchema, {
-            applicationAddress: SIGNERS["application-1"].address,
+            applicationAddress: LOCAL_SIGNERS["application-1"].address,
             serviceId: "eth",
           }),
         ),
@@ -138,7 +137,7 @@ suite("queries and simulations on threads", () => {
     await using folder = await scratchFolder();
     await using node = await openNode(folder.path);
     await using application = threaded(node, folder.path);
-    const { faucet } = SIGNERS;
+    const { faucet } = LOCAL_SIGNERS;
     await node.produceBlock();
     const gasOf = async (tx: Uint8Array): Promise<unknown> => {
       const [here, there] = [await node.application.simulate(tx), await application.simulate(tx)];
@@ -170,10 +169,10 @@ suite("queries and simulations on threads", () => {
     assert.ok(beside && inside);
     const requestOf = (txBytes: Uint8Array): Uint8Array =>
       encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { txBytes }));
-    const large = sendTx(SIGNERS.faucet, 0n, 200);
+    const large = sendTx(LOCAL_SIGNERS.faucet, 0n, 200);
     for (const tx of [
       large,
-      sendTx(SIGNERS.faucet, 7n),
+      sendTx(LOCAL_SIGNERS.faucet, 7n),
       Buffer.from("junk"),
       new Uint8Array(0),
       new Uint8Array(1_048_577),
@@ -205,7 +204,7 @@ suite("queries and simulations on threads", () => {
     await using application = threaded(node, folder.path);
     await node.produceBlock();
     const order: string[] = [];
-    const simulated = application.simulate(sendTx(SIGNERS.faucet, 0n, 6_000)).then((result) => {
+    const simulated = application.simulate(sendTx(LOCAL_SIGNERS.faucet, 0n, 6_000)).then((result) => {
       order.push("simulation");
       return result;
     });

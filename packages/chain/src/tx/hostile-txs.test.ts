@@ -15,7 +15,6 @@ import {
   tx as txs,
 } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
-import { resultFields } from "../abci/convert.ts";
 import { StateMachine } from "../app/state-machine.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { balances, getSupply } from "../modules/bank/balances.ts";
@@ -202,7 +201,7 @@ suite("hostile transactions", () => {
       for (const mode of ["check", "recheck", "deliver", "simulate"] as const) {
         const result = machine.runTx(newState(), blockAt(1n), mode, tx({ gas }));
         assert.deepEqual([result.code, result.codespace], [18, "sdk"], mode);
-        const answer = createMessage(cometAbci.ResponseCheckTxSchema, resultFields(result));
+        const answer = createMessage(cometAbci.ResponseCheckTxSchema, { ...result, events: [] });
         assert.ok(encodeMessage(cometAbci.ResponseCheckTxSchema, answer).length > 0);
         if (mode !== "simulate") assert.equal(answer.gasWanted, shown, mode);
       }

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
+import { type RecordedTx, readRecordedTx } from "@turnpike/testkit/fixtures";
 import {
   addSigner,
   assertAsRecorded,
   assertRefusedAsRecorded,
   bytesOfAddress,
-  type RecordedTx,
-  readRecordedTx,
   runRecorded,
   type SignerState,
   stateOf,

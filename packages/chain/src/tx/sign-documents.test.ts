@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { bytesToUtf8 } from "@turnpike/base";
 import { AnySchema, createMessage, decodeMessage, signing, tx as txs } from "@turnpike/proto";
-import { readRecordedTx } from "../../test/recorded-tx.ts";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import { signDocument } from "./sign-documents.ts";
 

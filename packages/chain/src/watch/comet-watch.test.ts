@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { suite, test } from "node:test";
-import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
+import { KeptMetrics, keptLog, ManualTime } from "@turnpike/testkit/fixtures";
 import { CometRpc } from "../abci/comet-rpc.ts";
 import { CometWatch } from "./comet-watch.ts";
 

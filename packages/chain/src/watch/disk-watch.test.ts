@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
+import { KeptMetrics, keptLog, ManualTime, scratchFolder } from "@turnpike/testkit/fixtures";
 import { DiskWatch } from "./disk-watch.ts";
 
 suite("disk", { timeout: 60_000 }, () => {

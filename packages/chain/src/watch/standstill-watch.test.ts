@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
+import { KeptMetrics, keptLog, ManualTime } from "@turnpike/testkit/fixtures";
 import { BlockMeter } from "../app/block-meter.ts";
 import type { CometFacts } from "./comet-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";

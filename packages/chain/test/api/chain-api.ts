@@ -10,6 +10,7 @@ import {
 } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
 import { testValidators } from "@turnpike/testkit/cometbft";
+import { type RecordedTx, readRecordedTx } from "@turnpike/testkit/fixtures";
 import { type ApiSurface, apiSurface } from "../../src/api/base-services.ts";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";
 import type { StateMachine } from "../../src/app/state-machine.ts";
@@ -30,7 +31,6 @@ import type {
 import type { BlockInfo } from "../../src/state/context.ts";
 import type { TxResult } from "../../src/state/outcome.ts";
 import { Overlay } from "../../src/state/overlay.ts";
-import { type RecordedTx, readRecordedTx } from "../recorded-tx.ts";
 
 const ROOT = new URL("../../../../test/spec/recorded-chain/", import.meta.url);
 const NOTHING = new Uint8Array(0);

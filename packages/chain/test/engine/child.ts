@@ -1,6 +1,6 @@
 import { writeSync } from "node:fs";
 import { bytesToHex, isAppError } from "@turnpike/base";
-import { openTestNode, sendTx } from "./chain.ts";
+import { openTestNode, sendTx } from "@turnpike/testkit/embedded-node";
 import { must } from "./verify.ts";
 
 /** The transaction that the child sends before block `n` of the chain: the same whenever it is asked. */

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, proof, shared, typeUrlOf } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { AUTHORITY, actorsMachine, addModuleAccounts, useSharedParams } from "../../../test/actors.ts";
 import { grantsOfType } from "../../../test/modules/authz/grants.ts";
 import {
   addSigner,
   assertAsRecorded,
   assertRefusedAsRecorded,
-  readRecordedTx,
   runRecorded,
   stateOf,
 } from "../../../test/recorded-tx.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { proof } from "@turnpike/proto";
+import { type RecordedTx, readRecordedTx } from "@turnpike/testkit/fixtures";
 import { grantsOfType } from "../../../test/modules/authz/grants.ts";
 import {
   blockAt,
@@ -11,14 +12,7 @@ import {
   settlementMachine,
   stateBefore,
 } from "../../../test/modules/tokenomics/recorded.ts";
-import {
-  assertAsRecorded,
-  assertRefusedAsRecorded,
-  bytesOfAddress,
-  fund,
-  type RecordedTx,
-  readRecordedTx,
-} from "../../../test/recorded-tx.ts";
+import { assertAsRecorded, assertRefusedAsRecorded, bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
 import type { TxResult } from "../../state/outcome.ts";
 import type { Overlay } from "../../state/overlay.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, service, shared } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import {
   AUTHORITY,
   ask,
@@ -18,7 +19,6 @@ import {
   assertRefusedAsRecorded,
   bytesOfAddress,
   fund,
-  readRecordedTx,
   runRecorded,
   type SignerState,
   stateOf,

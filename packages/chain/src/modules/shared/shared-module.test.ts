@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, shared } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import {
   AUTHORITY,
@@ -16,7 +17,7 @@ import {
   runExecuted,
   runMessage,
 } from "../../../test/modules/shared/modules.ts";
-import { readRecordedTx, stateOf } from "../../../test/recorded-tx.ts";
+import { stateOf } from "../../../test/recorded-tx.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { DEFAULT_SHARED_PARAMS } from "./params.ts";
 import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state.ts";

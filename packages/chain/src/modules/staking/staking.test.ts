@@ -14,7 +14,8 @@ import {
   staking,
   toApiJson,
 } from "@turnpike/proto";
-import { addSigner, bytesOfAddress, fund, readRecordedTx, runRecorded } from "../../../test/recorded-tx.ts";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
+import { addSigner, bytesOfAddress, fund, runRecorded } from "../../../test/recorded-tx.ts";
 import { StateMachine } from "../../app/state-machine.ts";
 import { addressText } from "../../state/addresses.ts";
 import type { BlockInfo, Context } from "../../state/context.ts";

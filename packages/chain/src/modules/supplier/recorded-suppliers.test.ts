@@ -3,13 +3,13 @@ import { suite, test } from "node:test";
 import { bytesToHex, hexToBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, decodeMessage, shared, supplier, toApiJson } from "@turnpike/proto";
+import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { AUTHORITY, blockAt, machine, readRecorded, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import {
   addSigner,
   assertAsRecorded,
   assertRefusedAsRecorded,
   bytesOfAddress,
-  readRecordedTx,
   runRecorded,
   type SignerState,
 } from "../../../test/recorded-tx.ts";

@@ -12,6 +12,7 @@ import {
   toApiJson,
   tx,
 } from "@turnpike/proto";
+import type { RecordedTx } from "@turnpike/testkit/fixtures";
 import { StateMachine } from "../../../src/app/state-machine.ts";
 import { authModule } from "../../../src/modules/auth/auth-module.ts";
 import { bankModule } from "../../../src/modules/bank/bank-module.ts";
@@ -23,7 +24,7 @@ import { GasMeter } from "../../../src/state/gas.ts";
 import type { MessageHandler, Module } from "../../../src/state/module.ts";
 import type { Outcome } from "../../../src/state/outcome.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
-import type { RecordedTx, TestState } from "../../recorded-tx.ts";
+import type { TestState } from "../../recorded-tx.ts";
 
 /** The address whose messages change parameters. */
 export const AUTHORITY: string = moduleAddress("gov");

@@ -1,5 +1,4 @@
 import type { Clock, Labels, Log, MetricSpec, Metrics } from "@turnpike/base";
-import type { Wait } from "../../src/engine/pacer.ts";
 
 const sample = ({ name }: MetricSpec, labels: Labels = {}): string =>
   [name.replace("turnpike_chain_", ""), ...Object.values(labels)].join(" ");
@@ -48,7 +47,7 @@ export class ManualTime implements Clock {
     return this.#nowMs;
   }
 
-  readonly wait: Wait = (timeMs, signal) =>
+  readonly wait = (timeMs: number, signal: AbortSignal): Promise<void> =>
     new Promise((resolve, reject) => {
       signal.throwIfAborted();
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });

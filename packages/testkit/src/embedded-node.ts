@@ -1,4 +1,18 @@
-import { bytesToBase64, type Clock, type Log, utf8ToBytes } from "@turnpike/base";
+import { bytesToBase64, type Clock, utf8ToBytes } from "@turnpike/base";
+import {
+  authModule,
+  bankModule,
+  type Context,
+  type EmbeddedNodeModules,
+  type EmbeddedNodeOptions,
+  type GasPrice,
+  type GenesisDocument,
+  type Module,
+  moduleGenesis,
+  openEmbeddedNode,
+  StateMachine,
+  type ValidatorUpdate,
+} from "@turnpike/chain";
 import type { Bytes, ChainStore } from "@turnpike/chain-store";
 import {
   accountAddress,
@@ -24,16 +38,8 @@ import {
   toApiJson,
   tx as txs,
 } from "@turnpike/proto";
-import { StateMachine } from "../../src/app/state-machine.ts";
-import type { EmbeddedEngine } from "../../src/engine/embedded-engine.ts";
-import { type EmbeddedNodeOptions, openEmbeddedNode } from "../../src/engine/open-embedded-node.ts";
-import type { Wait } from "../../src/engine/pacer.ts";
-import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
-import { authModule } from "../../src/modules/auth/auth-module.ts";
-import { bankModule } from "../../src/modules/bank/bank-module.ts";
-import type { Context } from "../../src/state/context.ts";
-import { type Module, moduleGenesis, type ValidatorUpdate } from "../../src/state/module.ts";
-import type { GasPrice } from "../../src/tx/fees.ts";
+
+export { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, SESSION_BLOCKS } from "./local-genesis.ts";
 
 /** The test chain's id. */
 export const CHAIN_ID = "engine-test";
@@ -146,32 +152,28 @@ export function tickingClock(): TestClock {
 }
 
 /** What tests open a node with. */
-export interface TestNode extends Partial<EmbeddedNodeOptions> {
+export interface TestNodeOptions
+  extends Partial<EmbeddedNodeOptions>,
+    Partial<Omit<EmbeddedNodeModules, "validatorSigner" | "nodeSigner" | "store">> {
   readonly folder: string;
-  readonly machine?: StateMachine;
+  /** The validator's; {@link VALIDATOR} by default. */
   readonly signer?: Ed25519Signer;
-  readonly clock?: Clock;
-  readonly log?: Log;
-  readonly uptimeMs?: () => number;
-  readonly wait?: Wait;
 }
 
 /** Opens a node of the test chain whose blocks are made by hand. */
 export function openTestNode(
-  { machine, signer, clock, log, uptimeMs, wait, ...opts }: TestNode,
+  { signer, ...given }: TestNodeOptions,
   store?: ChainStore,
-): Promise<EmbeddedEngine> {
+): ReturnType<typeof openEmbeddedNode> {
   return openEmbeddedNode(
-    { genesis: testGenesis(), moniker: "test", version: "0.1.35", ...opts },
+    { genesis: testGenesis(), moniker: "test", version: "0.1.35", ...given },
     {
-      machine: machine ?? testMachine(),
+      machine: testMachine(),
       validatorSigner: signer ?? VALIDATOR,
       nodeSigner: NODE,
-      clock: clock ?? tickingClock(),
+      clock: tickingClock(),
       ...(store === undefined ? {} : { store }),
-      ...(log === undefined ? {} : { log }),
-      ...(uptimeMs === undefined ? {} : { uptimeMs }),
-      ...(wait === undefined ? {} : { wait }),
+      ...given,
     },
   );
 }
