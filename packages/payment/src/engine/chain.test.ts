@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { NETWORK } from "../../test/engine-fixtures.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
-import { classify, createSettlementChain } from "./chain.ts";
+import { classify, RpcSettlementChain } from "./chain.ts";
 
 test("refusals of the known nodes are read as what they mean", () => {
   const cases: Readonly<Record<string, ReturnType<typeof classify>>> = {
@@ -45,7 +45,7 @@ function nodeWith(known: readonly unknown[], refusal: Extract<RpcReply, { ok: fa
     batch: async (calls) => calls.map(reply),
     [Symbol.asyncDispose]: async () => undefined,
   };
-  return { chain: createSettlementChain(rpc), asked };
+  return { chain: new RpcSettlementChain(rpc), asked };
 }
 
 test("an authorization is read at one block, by its hash; a node that lags gives no answer", async () => {
@@ -72,7 +72,7 @@ test("a pending nonce far above the mined ones is not believed: a transaction wi
         calls.map(({ params }) => ({ ok: true, result: params[1] === "pending" ? pending : "0x7" })),
       [Symbol.asyncDispose]: async () => undefined,
     };
-    return createSettlementChain(rpc).pendingNonce("0x01");
+    return new RpcSettlementChain(rpc).pendingNonce("0x01");
   };
   assert.equal(await pendingOf("0x9"), 9);
   assert.equal(await pendingOf("0x5"), 7, "a pool that lags behind the blocks");
@@ -90,7 +90,7 @@ test("what a transaction cost is read with its receipt, with the data fee of a r
       batch: () => Promise.reject(new TypeError("not asked")),
       [Symbol.asyncDispose]: async () => undefined,
     };
-    return createSettlementChain(rpc).mined(hash);
+    return new RpcSettlementChain(rpc).mined(hash);
   };
   const paid = { gasUsed: "0xf8b4", effectiveGasPrice: "0x3b9aca00" };
   const cost = { gas: 63_668n, gasPriceWei: 1_000_000_000n };

@@ -107,115 +107,130 @@ export interface SettlementChain {
 /** More transactions than any node's pool holds of one account. */
 const MAX_PENDING = 1_024n;
 
-/** Reads over JSON-RPC. */
-export function createSettlementChain(rpc: EvmRpc): SettlementChain {
-  const one = async (method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> =>
-    resultOf(await rpc.call(method, params, signal), rpc.host, method);
+/** Reads and sends over JSON-RPC. */
+export class RpcSettlementChain implements SettlementChain {
+  readonly #rpc: EvmRpc;
 
-  return {
-    head: async (signal) => readHead(await one("eth_getBlockByNumber", ["latest", false], signal), rpc.host),
+  constructor(rpc: EvmRpc) {
+    this.#rpc = rpc;
+  }
 
-    async poll(hashes, relayers, signal) {
-      const calls: RpcCall[] = [
-        ...hashes.map((hash) => ({ method: "eth_getTransactionReceipt", params: [hash] })),
-        ...relayers.map((relayer) => ({ method: "eth_getTransactionCount", params: [relayer, "latest"] })),
-        // Last, so that the head is never older than a receipt of the same exchange.
-        { method: "eth_getBlockByNumber", params: ["latest", false] },
-      ];
-      const replies = await rpc.batch(calls, signal);
-      const mined = new Map<string, MinedTransaction>();
-      for (const [at, hash] of hashes.entries()) {
-        const found = readReceipt(okResult(replies[at]));
-        if (found !== undefined) mined.set(hash, found);
-      }
-      const nonces = new Map<Address, number>();
-      for (const [at, relayer] of relayers.entries()) {
-        const nonce = decodeQuantity(okResult(replies[hashes.length + at]));
-        if (nonce !== undefined) nonces.set(relayer, Number(nonce));
-      }
-      return { head: readHead(okResult(replies.at(-1)), rpc.host), mined, nonces };
-    },
+  async head(signal?: AbortSignal): Promise<Head> {
+    return readHead(await this.#call("eth_getBlockByNumber", ["latest", false], signal), this.#rpc.host);
+  }
 
-    mined: async (hash, signal) => readReceipt(await one("eth_getTransactionReceipt", [hash], signal)),
+  async poll(hashes: readonly string[], relayers: readonly Address[], signal?: AbortSignal): Promise<ChainView> {
+    const calls: RpcCall[] = [
+      ...hashes.map((hash) => ({ method: "eth_getTransactionReceipt", params: [hash] })),
+      ...relayers.map((relayer) => ({ method: "eth_getTransactionCount", params: [relayer, "latest"] })),
+      // Last, so that the head is never older than a receipt of the same exchange.
+      { method: "eth_getBlockByNumber", params: ["latest", false] },
+    ];
+    const replies = await this.#rpc.batch(calls, signal);
+    const mined = new Map<string, MinedTransaction>();
+    for (const [at, hash] of hashes.entries()) {
+      const found = readReceipt(okResult(replies[at]));
+      if (found !== undefined) mined.set(hash, found);
+    }
+    const nonces = new Map<Address, number>();
+    for (const [at, relayer] of relayers.entries()) {
+      const nonce = decodeQuantity(okResult(replies[hashes.length + at]));
+      if (nonce !== undefined) nonces.set(relayer, Number(nonce));
+    }
+    return { head: readHead(okResult(replies.at(-1)), this.#rpc.host), mined, nonces };
+  }
 
-    async send(raw, signal) {
-      const reply = await rpc.call("eth_sendRawTransaction", [bytesToHex0x(raw)], signal);
-      return reply.ok ? { kind: "sent", message: "" } : { kind: classify(reply.message), message: reply.message };
-    },
+  async mined(hash: string, signal?: AbortSignal): Promise<MinedTransaction | undefined> {
+    return readReceipt(await this.#call("eth_getTransactionReceipt", [hash], signal));
+  }
 
-    async pendingNonce(relayer, signal) {
-      const [mined, pending] = (
-        await rpc.batch(
-          ["latest", "pending"].map((block) => ({ method: "eth_getTransactionCount", params: [relayer, block] })),
-          signal,
-        )
-      ).map((reply) => decodeQuantity(okResult(reply)));
-      if (mined === undefined || pending === undefined || pending > mined + MAX_PENDING) {
-        return unreadable(rpc.host, "eth_getTransactionCount");
-      }
-      return Math.max(Number(mined), Number(pending));
-    },
+  async send(raw: Uint8Array, signal?: AbortSignal): Promise<{ readonly kind: Broadcast; readonly message: string }> {
+    const reply = await this.#rpc.call("eth_sendRawTransaction", [bytesToHex0x(raw)], signal);
+    return reply.ok ? { kind: "sent", message: "" } : { kind: classify(reply.message), message: reply.message };
+  }
 
-    async balances(relayers, signal) {
-      const replies = await rpc.batch(
-        relayers.map((relayer) => ({ method: "eth_getBalance", params: [relayer, "latest"] })),
+  async pendingNonce(relayer: Address, signal?: AbortSignal): Promise<number> {
+    const method = "eth_getTransactionCount";
+    const calls = ["latest", "pending"].map((block) => ({ method, params: [relayer, block] }));
+    const replies = await this.#rpc.batch(calls, signal);
+    const [mined, pending] = replies.map((reply) => decodeQuantity(okResult(reply)));
+    if (mined === undefined || pending === undefined || pending > mined + MAX_PENDING) {
+      return unreadable(this.#rpc.host, method);
+    }
+    return Math.max(Number(mined), Number(pending));
+  }
+
+  async balances(relayers: readonly Address[], signal?: AbortSignal): Promise<readonly bigint[]> {
+    const method = "eth_getBalance";
+    const calls = relayers.map((relayer) => ({ method, params: [relayer, "latest"] }));
+    const replies = await this.#rpc.batch(calls, signal);
+    return replies.map((reply) => decodeQuantity(okResult(reply)) ?? unreadable(this.#rpc.host, method));
+  }
+
+  async authorization(
+    key: PaymentKey,
+    at: Head,
+    signal?: AbortSignal,
+  ): Promise<{ readonly used: boolean; readonly balance: bigint }> {
+    const { host } = this.#rpc;
+    const ask = (block: unknown): Promise<readonly RpcReply[]> =>
+      this.#rpc.batch(
+        [
+          ethCall(key.asset, encodeAuthorizationState(key.from, key.nonce), block),
+          ethCall(key.asset, encodeBalanceOf(key.from), block),
+        ],
         signal,
       );
-      return replies.map((reply) => decodeQuantity(okResult(reply)) ?? unreadable(rpc.host, "eth_getBalance"));
-    },
+    let [state, balance] = await ask({ blockHash: at.hash, requireCanonical: true });
+    if (refusesForm(state) || refusesForm(balance)) [state, balance] = await ask(quantity(at.number));
+    if (state === undefined || balance === undefined) return unreadable(host, "eth_call");
+    const used = decodeBool(resultOf(state, host, "eth_call"));
+    const units = decodeUint(resultOf(balance, host, "eth_call"));
+    if (used === undefined || units === undefined) return unreadable(host, "eth_call");
+    return { used, balance: units };
+  }
 
-    async authorization(key, at, signal) {
-      const ask = (block: unknown): Promise<readonly RpcReply[]> =>
-        rpc.batch(
-          [
-            ethCall(key.asset, encodeAuthorizationState(key.from, key.nonce), block),
-            ethCall(key.asset, encodeBalanceOf(key.from), block),
-          ],
-          signal,
-        );
-      let [state, balance] = await ask({ blockHash: at.hash, requireCanonical: true });
-      if (refusesForm(state) || refusesForm(balance)) [state, balance] = await ask(quantity(at.number));
-      if (state === undefined || balance === undefined) return unreadable(rpc.host, "eth_call");
-      const used = decodeBool(resultOf(state, rpc.host, "eth_call"));
-      const units = decodeUint(resultOf(balance, rpc.host, "eth_call"));
-      if (used === undefined || units === undefined) return unreadable(rpc.host, "eth_call");
-      return { used, balance: units };
-    },
+  async withCode(accounts: readonly Address[], signal?: AbortSignal): Promise<ReadonlySet<Address>> {
+    const calls = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
+    const replies = await this.#rpc.batch(calls, signal);
+    return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc: this.#rpc })));
+  }
 
-    async withCode(accounts, signal) {
-      const replies = await rpc.batch(
-        accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] })),
-        signal,
-      );
-      return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc })));
-    },
+  async block(number: bigint, signal?: AbortSignal): Promise<Head | undefined> {
+    const found = await this.#call("eth_getBlockByNumber", [quantity(number), false], signal);
+    return found === null ? undefined : readHead(found, this.#rpc.host);
+  }
 
-    async block(number, signal) {
-      const found = await one("eth_getBlockByNumber", [quantity(number), false], signal);
-      return found === null ? undefined : readHead(found, rpc.host);
-    },
+  async blockHashes(numbers: readonly bigint[], signal?: AbortSignal): Promise<readonly (string | undefined)[]> {
+    const { host } = this.#rpc;
+    const method = "eth_getBlockByNumber";
+    const calls = numbers.map((number) => ({ method, params: [quantity(number), false] }));
+    return (await this.#rpc.batch(calls, signal)).map((reply) => {
+      const found = resultOf(reply, host, method);
+      return found === null ? undefined : readHead(found, host).hash;
+    });
+  }
 
-    async blockHashes(numbers, signal) {
-      const replies = await rpc.batch(
-        numbers.map((number) => ({ method: "eth_getBlockByNumber", params: [quantity(number), false] })),
-        signal,
-      );
-      return replies.map((reply) => {
-        const found = resultOf(reply, rpc.host, "eth_getBlockByNumber");
-        return found === null ? undefined : readHead(found, rpc.host).hash;
-      });
-    },
+  async logs(
+    asset: Address,
+    topics: readonly (string | readonly string[])[],
+    from: bigint,
+    to: bigint,
+    signal?: AbortSignal,
+  ): Promise<readonly string[]> {
+    const { host } = this.#rpc;
+    const filter = { address: asset, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+    const found = await this.#call("eth_getLogs", [filter], signal);
+    if (!Array.isArray(found)) return unreadable(host, "eth_getLogs");
+    return found.map((log: unknown) => {
+      const hash = isRecord(log) ? log.transactionHash : undefined;
+      return isHex(hash) ? hash : unreadable(host, "eth_getLogs");
+    });
+  }
 
-    async logs(asset, topics, from, to, signal) {
-      const filter = { address: asset, topics, fromBlock: quantity(from), toBlock: quantity(to) };
-      const found = await one("eth_getLogs", [filter], signal);
-      if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
-      return found.map((log: unknown) => {
-        const hash = isRecord(log) ? log.transactionHash : undefined;
-        return isHex(hash) ? hash : unreadable(rpc.host, "eth_getLogs");
-      });
-    },
-  };
+  async #call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+    return resultOf(await this.#rpc.call(method, params, signal), this.#rpc.host, method);
+  }
 }
 
 /** Reads a node's refusal of a transaction; the texts are those of geth, erigon, nethermind, besu, reth and anvil. */

@@ -1,6 +1,6 @@
 import { AppError, isAppError, type NetworkId } from "@turnpike/base";
-import type { Settler } from "../settler.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { Sale, Settler } from "../settler.ts";
+import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { NetworkEngine } from "./network-engine.ts";
 import type { EngineModules, EngineOptions, TransactionBounds } from "./options.ts";
 import { pause } from "./waiters.ts";
@@ -13,54 +13,76 @@ import { pause } from "./waiters.ts";
  */
 export async function createEngine(opts: EngineOptions, modules: EngineModules): Promise<Settler> {
   check(opts);
-  const { ledger, log } = modules;
-  const stopping = new AbortController();
-  const engines = new Map<NetworkId, NetworkEngine>();
-  for (const net of opts.networks) {
-    const engine = new NetworkEngine(opts, net, modules);
-    await engine.start();
-    engines.set(net.network, engine);
+  await using owned = new AsyncDisposableStack();
+  const engine = owned.use(new SettlementEngine(opts, modules));
+  await engine.start();
+  owned.move();
+  return engine;
+}
+
+class SettlementEngine implements Settler {
+  readonly networks: readonly NetworkId[];
+  readonly #leaseRenewMs: number;
+  readonly #modules: EngineModules;
+  readonly #engines: ReadonlyMap<NetworkId, NetworkEngine>;
+  readonly #stopping = new AbortController();
+  #renewing: Promise<void> | undefined;
+
+  constructor(opts: EngineOptions, modules: EngineModules) {
+    this.#leaseRenewMs = opts.leaseRenewMs;
+    this.#modules = modules;
+    this.#engines = new Map(opts.networks.map((net) => [net.network, new NetworkEngine(opts, net, modules)]));
+    this.networks = [...this.#engines.keys()];
   }
 
-  const engineOf = ({ key }: PaymentRecord): NetworkEngine => {
-    const engine = engines.get(key.network);
+  async start(): Promise<void> {
+    for (const engine of this.#engines.values()) await engine.start();
+    this.#renewing = this.#renewForever();
+  }
+
+  async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined> {
+    return this.#engineOf(payment).settle(payment, answer, signal);
+  }
+
+  async wait(payment: PaymentRecord, signal: AbortSignal): Promise<void> {
+    return this.#engineOf(payment).wait(payment, signal);
+  }
+
+  refusal(sale: Sale): PaymentRefusal | undefined {
+    return this.#engines.get(sale.network)?.refusal(sale);
+  }
+
+  missing(network?: NetworkId): readonly string[] {
+    return [...this.#engines].flatMap(([id, engine]) =>
+      network === undefined || network === id ? engine.missing() : [],
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort();
+    const ends = [...this.#engines.values()].map((engine) => engine[Symbol.asyncDispose]());
+    await Promise.allSettled([this.#renewing, ...ends]);
+  }
+
+  #engineOf({ key }: PaymentRecord): NetworkEngine {
+    const engine = this.#engines.get(key.network);
     if (engine === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { network: key.network } });
     return engine;
-  };
+  }
 
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
-    try {
-      await work();
-    } catch (error) {
-      log.warn({ code: isAppError(error) ? error.code : "unknown" }, `${what} waits for the ledger`);
+  async #renewForever(): Promise<void> {
+    const { ledger, log } = this.#modules;
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      try {
+        for (const { network, relayer } of await ledger.renewLeases()) this.#engines.get(network)?.lost(relayer);
+      } catch (error) {
+        const code = isAppError(error) ? error.code : "unknown";
+        log.warn({ code }, "the renewal of leases waits for the ledger");
+      }
+      await pause(this.#leaseRenewMs, signal);
     }
-  };
-
-  const renew = async (): Promise<void> => {
-    for (const { network, relayer } of await ledger.renewLeases()) engines.get(network)?.lost(relayer);
-  };
-
-  const renewForever = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      await attempt("the renewal of leases", renew);
-      await pause(opts.leaseRenewMs, stopping.signal);
-    }
-  };
-
-  const renewing = renewForever();
-
-  return {
-    networks: [...engines.keys()],
-    settle: async (payment, answer, signal) => engineOf(payment).settle(payment, answer, signal),
-    wait: async (payment, signal) => engineOf(payment).wait(payment, signal),
-    refusal: (sale) => engines.get(sale.network)?.refusal(sale),
-    missing: (network) =>
-      [...engines].flatMap(([id, engine]) => (network === undefined || network === id ? engine.missing() : [])),
-    async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await Promise.allSettled([renewing, ...[...engines.values()].map((engine) => engine[Symbol.asyncDispose]())]);
-    },
-  };
+  }
 }
 
 function wrong(path: string, rule: string): never {

@@ -4,7 +4,7 @@ import type { RelayerLease } from "../ledger-types.ts";
 import type { Sale } from "../settler.ts";
 import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { BatchScheduler } from "./batch-scheduler.ts";
-import { createSettlementChain, type Head, type MinedCost, type SettlementChain } from "./chain.ts";
+import { type Head, type MinedCost, RpcSettlementChain, type SettlementChain } from "./chain.ts";
 import { firstFees } from "./fees.ts";
 import { ForeignPaymentWatch } from "./foreign-payments.ts";
 import { GasCosts } from "./gas-costs.ts";
@@ -102,7 +102,7 @@ export class NetworkEngine implements AsyncDisposable {
     const track = (job: Promise<unknown>): void => this.#track(job);
     const accounts = (): readonly RelayerAccount[] => this.#keyring.held();
 
-    const chain = createSettlementChain(rpc);
+    const chain = new RpcSettlementChain(rpc);
     this.#chain = chain;
     const onNewBlock = (): void => track(this.#keyring.readBalances());
     this.#head = new HeadTracker({ chain, clock, onNewBlock });

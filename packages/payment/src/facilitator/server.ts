@@ -11,7 +11,7 @@ import {
   isAppError,
   type Log,
 } from "@turnpike/base";
-import fastify, { type FastifyReply, type FastifyRequest } from "fastify";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator } from "./facilitator.ts";
 import type { FacilitatorResult } from "./results.ts";
@@ -38,13 +38,6 @@ export interface FacilitatorServerModules {
   readonly discovery?: FacilitatorDiscovery;
 }
 
-/** A listening facilitator. */
-export interface FacilitatorServer extends AsyncDisposable {
-  /** `http://<host>:<port>` */
-  readonly url: string;
-  readonly port: number;
-}
-
 /** `Allow` by path. */
 const ALLOWED: ReadonlyMap<string, string> = new Map([
   ["/verify", "POST"],
@@ -65,93 +58,118 @@ export async function createFacilitatorServer(
   opts: FacilitatorServerOptions,
   modules: FacilitatorServerModules,
 ): Promise<FacilitatorServer> {
-  const { facilitator, log } = modules;
-  const stopping = new AbortController();
-  const app = fastify({
-    bodyLimit: opts.maxBodyBytes,
-    requestTimeout: opts.requestTimeoutMs ?? 10_000,
-    genReqId: () => randomUUID(),
-    forceCloseConnections: "idle",
-    return503OnClosing: true,
-  });
-  app.removeAllContentTypeParsers();
-  // The handlers read strictly, from the bytes as sent.
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  const { hostFault } = createHostCheck(opts);
-  app.addHook("onRequest", async (request, reply) => {
-    const foreign = hostFault(request.headers);
-    if (foreign !== undefined) return fail(request, reply, foreign);
-    // The framework has no route for most verbs, and would answer them with 404.
-    const allow = ALLOWED.get(request.url.split("?", 1)[0] ?? "");
-    if (allow === undefined || allow.split(", ").includes(request.method)) return undefined;
-    return fail(request, reply.header("allow", allow), "VERB_NOT_ALLOWED");
-  });
-  app.addHook("onSend", async (_request, reply) => {
-    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
-  });
-  app.setErrorHandler((error, request, reply) => {
-    const code = answerCode(error);
-    if (errorRow(code).http >= 500) log.error({ requestId: request.id, code }, "a facilitator request failed");
-    return fail(request, reply, code);
-  });
-  app.setNotFoundHandler((request, reply) => fail(request, reply, "NOT_FOUND"));
+  await using owned = new AsyncDisposableStack();
+  const server = owned.use(new FacilitatorServer(opts, modules));
+  await server.listen();
+  owned.move();
+  return server;
+}
 
-  const answer = <T>(request: FastifyRequest, reply: FastifyReply, result: FacilitatorResult<T>): FastifyReply =>
-    result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
-  const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
+/** A facilitator's HTTP server, listening once {@link createFacilitatorServer} has returned it. */
+export class FacilitatorServer implements AsyncDisposable {
+  readonly #opts: FacilitatorServerOptions;
+  readonly #modules: FacilitatorServerModules;
+  readonly #app: FastifyInstance;
+  readonly #clientIp: ReturnType<typeof createClientIp>;
+  readonly #stopping = new AbortController();
+  #port = 0;
+  #running = 0;
 
-  const clientIp = createClientIp(opts.trustedProxies);
-  const clientOf = ({ raw }: FastifyRequest): string => clientKey(clientIp(raw));
-
-  const maxConcurrent = opts.maxConcurrent;
-  let running = 0;
-  const bounded = async <T>(work: () => Promise<FacilitatorResult<T>>): Promise<FacilitatorResult<T>> => {
-    if (running >= maxConcurrent) return { kind: "error", code: "OVERLOADED" };
-    running++;
-    try {
-      return await work();
-    } finally {
-      running--;
-    }
-  };
-
-  app.post("/verify", async (request, reply) =>
-    answer(
-      request,
-      reply,
-      await bounded(() => facilitator.verify(bodyOf(request), stopping.signal, clientOf(request))),
-    ),
-  );
-  app.post("/settle", async (request, reply) =>
-    answer(
-      request,
-      reply,
-      await bounded(() => facilitator.settle(bodyOf(request), stopping.signal, clientOf(request))),
-    ),
-  );
-  app.get("/supported", async () => facilitator.supported());
-  discoveryRoutes(app, fail, modules.discovery);
-  app.get("/health", async () => ({ status: "ok" }));
-  app.get("/ready", async (_request, reply) => {
-    const missing = await facilitator.missing();
-    return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
-  });
-
-  try {
-    await app.listen({ host: opts.host, port: opts.port });
-  } catch (error) {
-    await app.close();
-    throw error;
+  constructor(opts: FacilitatorServerOptions, modules: FacilitatorServerModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+    this.#clientIp = createClientIp(opts.trustedProxies);
+    this.#app = fastify({
+      bodyLimit: opts.maxBodyBytes,
+      requestTimeout: opts.requestTimeoutMs ?? 10_000,
+      genReqId: () => randomUUID(),
+      forceCloseConnections: "idle",
+      return503OnClosing: true,
+    });
+    this.#addHooks();
+    this.#addRoutes();
   }
-  const { port } = app.server.address() as AddressInfo;
-  return {
-    url: `http://${opts.host}:${port}`,
-    port,
-    async [Symbol.asyncDispose]() {
-      stopping.abort();
-      await app.close();
-    },
-  };
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** `http://<host>:<port>` */
+  get url(): string {
+    return `http://${this.#opts.host}:${this.#port}`;
+  }
+
+  async listen(): Promise<void> {
+    const { host, port } = this.#opts;
+    await this.#app.listen({ host, port });
+    this.#port = (this.#app.server.address() as AddressInfo).port;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort();
+    await this.#app.close();
+  }
+
+  #addHooks(): void {
+    const app = this.#app;
+    app.removeAllContentTypeParsers();
+    // The handlers read strictly, from the bytes as sent.
+    app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+    const { hostFault } = createHostCheck(this.#opts);
+    app.addHook("onRequest", async (request, reply) => {
+      const foreign = hostFault(request.headers);
+      if (foreign !== undefined) return fail(request, reply, foreign);
+      // The framework has no route for most verbs, and would answer them with 404.
+      const allow = ALLOWED.get(request.url.split("?", 1)[0] ?? "");
+      if (allow === undefined || allow.split(", ").includes(request.method)) return undefined;
+      return fail(request, reply.header("allow", allow), "VERB_NOT_ALLOWED");
+    });
+    app.addHook("onSend", async (_request, reply) => {
+      if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+    });
+    app.setErrorHandler((error, request, reply) => {
+      const code = answerCode(error);
+      const fields = { requestId: request.id, code };
+      if (errorRow(code).http >= 500) this.#modules.log.error(fields, "a facilitator request failed");
+      return fail(request, reply, code);
+    });
+    app.setNotFoundHandler((request, reply) => fail(request, reply, "NOT_FOUND"));
+  }
+
+  #addRoutes(): void {
+    const app = this.#app;
+    const { facilitator, discovery } = this.#modules;
+    app.post("/verify", (request, reply) =>
+      this.#answer(request, reply, (body, signal, client) => facilitator.verify(body, signal, client)),
+    );
+    app.post("/settle", (request, reply) =>
+      this.#answer(request, reply, (body, signal, client) => facilitator.settle(body, signal, client)),
+    );
+    app.get("/supported", async () => facilitator.supported());
+    discoveryRoutes(app, fail, discovery);
+    app.get("/health", async () => ({ status: "ok" }));
+    app.get("/ready", async (_request, reply) => {
+      const missing = await facilitator.missing();
+      return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
+    });
+  }
+
+  /** Verifies or settles what a request asks about, unless too many are under way. */
+  async #answer<T>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    work: (body: Uint8Array, signal: AbortSignal, client: string) => Promise<FacilitatorResult<T>>,
+  ): Promise<FastifyReply> {
+    if (this.#running >= this.#opts.maxConcurrent) return fail(request, reply, "OVERLOADED");
+    this.#running++;
+    try {
+      const body = request.body instanceof Uint8Array ? request.body : new Uint8Array();
+      const result = await work(body, this.#stopping.signal, clientKey(this.#clientIp(request.raw)));
+      return result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
+    } finally {
+      this.#running--;
+    }
+  }
 }
 
 function fail(

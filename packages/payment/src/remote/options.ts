@@ -26,10 +26,6 @@ export interface RemoteSettlerOptions {
   readonly networks: readonly RemoteNetwork[];
   /** Longest time for one answer of the facilitator. */
   readonly timeoutMs: number;
-  /** Most bytes of one answer; 65,536 by default. */
-  readonly maxAnswerBytes?: number;
-  /** Most requests to the facilitator at once; 64 by default. */
-  readonly maxConnections?: number;
   /** Slowest polling for evidence on the chain. */
   readonly pollMs: number;
   /** How often finality and closed windows are looked at. */

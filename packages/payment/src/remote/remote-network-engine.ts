@@ -1,9 +1,9 @@
 import { AppError, FaultLogThrottle, failureCode, type Log, type SettlementId } from "@turnpike/base";
 import {
   type ChainView,
-  createSettlementChain,
   type Head,
   type MinedTransaction,
+  RpcSettlementChain,
   type SettlementChain,
 } from "../engine/chain.ts";
 import { ForeignPaymentWatch } from "../engine/foreign-payments.ts";
@@ -77,7 +77,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     this.#modules = modules;
     this.#log = log;
     this.#rpc = rpc;
-    const chain = createSettlementChain(rpc);
+    const chain = new RpcSettlementChain(rpc);
     this.#chain = chain;
     this.#resolver = new Resolver(net, { chain, ledger, waiters, log, metrics, faults });
     this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, log, metrics });
