@@ -11,7 +11,7 @@ export interface MetricSpec {
   /** Upper bounds of a histogram's buckets. */
   readonly buckets?: readonly number[];
   /** How a gauge's values of several processes become one; `sum` by default. Counters and histograms are always summed. */
-  readonly across?: "sum" | "max" | "min";
+  readonly aggregator?: "sum" | "max" | "min";
 }
 
 /** Where samples go. */

@@ -5,7 +5,7 @@ export const chainHeight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_height",
   help: "Height of the newest block that this node has committed.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Time that the newest block's header says. */
@@ -13,7 +13,7 @@ export const chainBlockTimestampSeconds: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_block_timestamp_seconds",
   help: "Time of the newest committed block's header, in seconds since 1970.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Time from one block's header to the next one's: the chain's pace, also while a node catches up. */
@@ -99,7 +99,7 @@ export const chainDiskFreeBytes: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_disk_free_bytes",
   help: "Free bytes of the disk that the chain's state is on.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** Oldest height whose state can be asked for. */
@@ -107,7 +107,7 @@ export const chainEarliestHeight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_earliest_height",
   help: "Oldest height whose state can be read.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** 1 when no block came for ten times the usual interval, and for half a minute at least. */
@@ -115,7 +115,7 @@ export const chainHalted: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_halted",
   help: "1 when no block came for much longer than usual, else 0.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** 1 when the engine answers: always of the embedded one, and of CometBFT when its RPC does. */
@@ -123,7 +123,7 @@ export const chainEngineUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_engine_up",
   help: "1 when the engine that makes the blocks answers, else 0.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** 1 while CometBFT fetches blocks that others have. */
@@ -131,7 +131,7 @@ export const chainCatchingUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_catching_up",
   help: "1 while the node fetches blocks that others have, else 0.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Nodes that CometBFT is connected with. The embedded engine has none, and no such sample. */
@@ -146,7 +146,7 @@ export const chainValidators: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_validators",
   help: "Validators of the chain.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Height of the newest snapshot of the state. */
@@ -154,7 +154,7 @@ export const chainSnapshotHeight: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_snapshot_height",
   help: "Height of the newest snapshot of the state.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Snapshots by outcome: `made` or `failed`. */

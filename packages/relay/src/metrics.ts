@@ -48,7 +48,7 @@ export const relayBreakerOpen: MetricSpec = {
   name: "turnpike_relay_breaker_open",
   help: "1 while a supplier's breaker is open",
   labels: ["service", "operator", "rpc_type"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Probes by how they ended: good, bad, wrong_chain or unreachable. */
@@ -65,7 +65,7 @@ export const relaySupplierHealthy: MetricSpec = {
   name: "turnpike_relay_supplier_healthy",
   help: "1 while a supplier counts as healthy",
   labels: ["service", "operator", "rpc_type"],
-  across: "min",
+  aggregator: "min",
 };
 
 /** Calls that were asked of a second supplier because the first was slow. `won`: the second was quicker. */

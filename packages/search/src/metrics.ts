@@ -63,7 +63,7 @@ export const searchIndexDocuments: MetricSpec = {
   kind: "gauge",
   name: "turnpike_search_index_documents",
   help: "Documents in the local index.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Size of the local index on disk. */
@@ -71,7 +71,7 @@ export const searchIndexBytes: MetricSpec = {
   kind: "gauge",
   name: "turnpike_search_index_bytes",
   help: "Size of the local index on disk.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Every metric of this package. */

@@ -70,7 +70,7 @@ export const supplierBalanceUpokt: MetricSpec = {
   name: "turnpike_supplier_balance_upokt",
   help: "Coins of an operator's account, which pay the fees of claims and proofs, in upokt.",
   labels: ["operator"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Newest block that claims and proofs were looked after at. */
@@ -79,7 +79,7 @@ export const supplierClaimsHeightBlocks: MetricSpec = {
   name: "turnpike_supplier_claims_height_blocks",
   help: "Newest block after which claims and proofs of an operator were looked after.",
   labels: ["operator"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** All metrics of this package. */

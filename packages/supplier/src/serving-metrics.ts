@@ -37,7 +37,7 @@ export const supplierBackendUp: MetricSpec = {
   name: "turnpike_supplier_backend_up",
   help: "1 while a back-end is asked, 0 while its relays are refused because it fails or is not well",
   labels: ["service", "rpc_type"],
-  across: "min",
+  aggregator: "min",
 };
 
 /** Metrics of serving relays. */

@@ -147,13 +147,13 @@ export class Cells {
 
   /** Adds the cells of another process: sums, but gauges as their spec says. Each process once, into empty cells. */
   merge({ cells }: CellsDump): void {
-    const { kind, across = "sum" } = this.spec;
+    const { kind, aggregator = "sum" } = this.spec;
     for (const [values, value, buckets = []] of cells) {
       const before = this.#all.length;
       const cell = this.at(Object.fromEntries(this.#names.map((name, at) => [name, values[at] ?? ""])));
       const isFirst = this.#all.length > before;
-      if (kind !== "gauge" || across === "sum" || isFirst) cell.value += value;
-      else cell.value = across === "max" ? Math.max(cell.value, value) : Math.min(cell.value, value);
+      if (kind !== "gauge" || aggregator === "sum" || isFirst) cell.value += value;
+      else cell.value = aggregator === "max" ? Math.max(cell.value, value) : Math.min(cell.value, value);
       for (const [at, observed] of buckets.entries()) {
         if (cell.buckets !== undefined && at < cell.buckets.length)
           cell.buckets[at] = (cell.buckets[at] ?? 0) + observed;

@@ -6,8 +6,8 @@ import { PrometheusMetrics } from "./prometheus-metrics.ts";
 
 const COUNTER: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["a"] };
 const GAUGE: MetricSpec = { kind: "gauge", name: "t_now", help: "T." };
-const MOST: MetricSpec = { kind: "gauge", name: "t_most", help: "T.", labels: ["a"], across: "max" };
-const LEAST: MetricSpec = { kind: "gauge", name: "t_least", help: "T.", across: "min" };
+const MOST: MetricSpec = { kind: "gauge", name: "t_most", help: "T.", labels: ["a"], aggregator: "max" };
+const LEAST: MetricSpec = { kind: "gauge", name: "t_least", help: "T.", aggregator: "min" };
 const TIME: MetricSpec = { kind: "histogram", name: "t_seconds", help: "T.", buckets: [1, 2] };
 
 function processOf(value: number) {

@@ -5,7 +5,7 @@ export const secp256k1Native: MetricSpec = {
   kind: "gauge",
   name: "turnpike_secp256k1_native",
   help: "1 when signatures are checked by native code, 0 when by JavaScript.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** Attempts to put another configuration into effect: `reloaded`, `unchanged` or `refused`. */

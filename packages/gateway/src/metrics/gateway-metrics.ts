@@ -65,7 +65,7 @@ export const gatewayReady: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_ready",
   help: "1 while at least one service can answer and, where something is sold, payments can be taken.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** 1 while a service has a healthy supplier. */
@@ -74,7 +74,7 @@ export const gatewayServiceReady: MetricSpec = {
   name: "turnpike_gateway_service_ready",
   help: "1 while a service can answer.",
   labels: ["service"],
-  across: "min",
+  aggregator: "min",
 };
 
 /**
@@ -109,7 +109,7 @@ export const gatewayLimitStoreUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_limit_store_up",
   help: "1 while limits are shared through the store.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** Configurations that requests still use although others are in effect. */
@@ -140,7 +140,7 @@ export const gatewayBusUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_bus_up",
   help: "1 while processes share what they know through Redis.",
-  across: "min",
+  aggregator: "min",
 };
 
 /** Open WebSockets of clients. */

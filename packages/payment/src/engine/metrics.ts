@@ -6,7 +6,7 @@ export const settlementRelayerBalanceWei: MetricSpec = {
   name: "turnpike_settlement_relayer_balance_wei",
   help: "Native balance of a relayer key.",
   labels: ["network", "relayer"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Native balance below which a relayer key takes no payments. */
@@ -15,7 +15,7 @@ export const settlementRelayerMinBalanceWei: MetricSpec = {
   name: "turnpike_settlement_relayer_min_balance_wei",
   help: "Native balance below which a relayer key takes no payments.",
   labels: ["network"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Batches that are journaled and not mined. */
@@ -74,7 +74,7 @@ export const settlementUnresolved: MetricSpec = {
   name: "turnpike_settlement_unresolved",
   help: "Payments that are neither settled nor failed although their window is closed or their batch is mined.",
   labels: ["network"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Transactions sent to the chain. */
@@ -91,7 +91,7 @@ export const settlementGasPerPayment: MetricSpec = {
   name: "turnpike_settlement_gas_per_payment",
   help: "Gas of one settled payment, learned from receipts: shared, alone, or of a contract wallet (erc1271, erc6492).",
   labels: ["network", "kind"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** Expected cost of settling one payment now. */
@@ -100,7 +100,7 @@ export const settlementCostPerPaymentUsd: MetricSpec = {
   name: "turnpike_settlement_cost_per_payment_usd",
   help: "What settling one payment costs now, in US dollars, at the configured price of the chain's coin.",
   labels: ["network", "kind"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** What mined settlement transactions cost. */
@@ -151,7 +151,7 @@ export const settlementForeignLagBlocks: MetricSpec = {
   name: "turnpike_settlement_foreign_lag_blocks",
   help: "Final blocks that were not yet scanned for payments that are not in this ledger; negative: the node is behind.",
   labels: ["network", "node"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** All metrics of this folder. */

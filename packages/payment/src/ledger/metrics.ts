@@ -6,7 +6,7 @@ export const ledgerPayments: MetricSpec = {
   name: "turnpike_ledger_payments",
   help: "Payments in the ledger by state.",
   labels: ["network", "asset", "state"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** What the payments of each state sum to, in the asset's smallest unit. */
@@ -15,7 +15,7 @@ export const ledgerValueUnits: MetricSpec = {
   name: "turnpike_ledger_value_units",
   help: "Sum of the payments in the ledger by state, in the asset's smallest unit.",
   labels: ["network", "asset", "state"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** When the two sums above were read last, in Unix seconds. */
@@ -23,7 +23,7 @@ export const ledgerSumsTimestampSeconds: MetricSpec = {
   kind: "gauge",
   name: "turnpike_ledger_books_timestamp_seconds",
   help: "Time at which the ledger was summed last, in Unix seconds.",
-  across: "max",
+  aggregator: "max",
 };
 
 /** Time of one call to the database, waiting for a connection included. */

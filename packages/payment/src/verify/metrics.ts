@@ -45,7 +45,7 @@ export const chainTimeOffsetSeconds: MetricSpec = {
   name: "turnpike_chain_time_offset_seconds",
   help: "Estimate of the chain's time less the machine's clock",
   labels: ["network"],
-  across: "max",
+  aggregator: "max",
 };
 
 /** All metrics of this folder. */
