@@ -14,7 +14,7 @@ export async function difficultyReport(options: BenchOptions): Promise<Report> {
   for (const targetNumRelays of TARGETS) {
     options.progress(`starting with a target of ${targetNumRelays ?? "all"} relays`);
     const operator = `bench difficulty ${targetNumRelays ?? "base"}`;
-    networks.push(stack.use(await startNetwork({ backendPort, targetNumRelays, operator })));
+    networks.push(stack.use(await startNetwork({ backendPorts: { [operator]: backendPort }, targetNumRelays })));
   }
   const found = await runRounds(roundsOf(options), { load, bare, networks, progress: options.progress });
   const lines = found.map((rounds) => {

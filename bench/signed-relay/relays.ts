@@ -14,9 +14,11 @@ import {
   BLOCKS_PER_SESSION,
   type Network,
   type NetworkOptions,
+  OPERATOR,
   type SupplierRelays,
   startBarePair,
   startNetwork,
+  untilSettled,
 } from "./network.ts";
 import { shareTable } from "./shares.ts";
 
@@ -116,19 +118,6 @@ async function untilServed(way: Way, load: Child<LoadOperations>): Promise<void>
       if (performance.now() > endMs) throw error;
       await pause(100);
     }
-  }
-}
-
-/** Waits until each relay that was mined is settled, or lost. */
-async function untilSettled(network: Network): Promise<SupplierRelays> {
-  const endMs = performance.now() + READY_MS;
-  for (;;) {
-    const relays = await network.relays();
-    if (relays.mined > 0 && relays.settled === relays.mined) return relays;
-    if (performance.now() > endMs || Object.keys(relays.lost).length > 0) {
-      throw new AppError("INTERNAL", { message: `Relays were not settled: ${JSON.stringify(relays)}` });
-    }
-    await pause(BLOCK_INTERVAL_MS);
   }
 }
 
@@ -238,7 +227,7 @@ function sampleOf(alone: LoadResult, many: LoadResult, cpu: IdleCpu): Sample {
   };
 }
 
-function wayOf({ gateway, supplier, gatewayPort }: Network): Way {
+function wayOf({ gateway, suppliers: [supplier], gatewayPort }: Network): Way {
   return { load: loadOf(gatewayPort, "eth.localhost"), front: gateway, back: supplier };
 }
 
@@ -349,16 +338,19 @@ export function roundsOf({ quick, seconds }: BenchOptions): RelayRounds {
 /** CPU, rate and time of relays through gateway and supplier, beside two bare proxies, and where the CPU goes. */
 export async function relaysReport(
   options: BenchOptions,
-  threads: Omit<NetworkOptions, "backendPort"> = {},
+  threads: Omit<NetworkOptions, "backendPorts"> = {},
 ): Promise<Report> {
   await using stack = new AsyncDisposableStack();
   options.progress("starting a chain, a supplier, a gateway and two bare proxies");
   const { backendPort, load, bare } = await startGround(stack);
-  const network = stack.use(await startNetwork({ backendPort, ...threads }));
+  const network = stack.use(await startNetwork({ backendPorts: { [OPERATOR]: backendPort }, ...threads }));
   const plan = roundsOf(options);
   const [rounds] = await runRounds(plan, { load, bare, networks: [network] as const, progress: options.progress });
   options.progress("profiles");
-  const { gateway, supplier } = network;
+  const {
+    gateway,
+    suppliers: [supplier],
+  } = network;
   for (const side of [gateway, supplier]) await side.ask("startProfile", undefined);
   const profiled = await load.ask("run", {
     ...wayOf(network).load,

@@ -22,7 +22,9 @@ export async function threadsReport(options: BenchOptions): Promise<Report> {
   for (const [gatewayThreads, supplierThreads] of ways) {
     options.progress(`starting with ${gatewayThreads} and ${supplierThreads} threads`);
     const operator = `bench threads ${gatewayThreads} ${supplierThreads}`;
-    networks.push(stack.use(await startNetwork({ backendPort, gatewayThreads, supplierThreads, operator })));
+    networks.push(
+      stack.use(await startNetwork({ backendPorts: { [operator]: backendPort }, gatewayThreads, supplierThreads })),
+    );
   }
   const found = await runRounds(plan, { load, bare, networks, progress: options.progress });
   const lines = found.map((rounds, at) => {

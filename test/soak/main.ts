@@ -4,21 +4,22 @@ import { runSoak, SOAK_DEFAULTS, type SoakSummary } from "./soak.ts";
 
 const HELP = `A real gateway under mixed load, while all its suppliers but one die, slow down and lie at random.
 
-  npm run soak [-- --minutes 30] [--seconds n] [--seed n] [--rate 1] [--json]
+  npm run soak [-- --minutes 30] [--seconds n] [--seed n] [--rate 1] [--signed] [--json]
 
   --minutes  how long; 30 by default, with more than a million calls in batches
   --seconds  the same in seconds
   --seed     of the suppliers' faults and of the load; a random one is taken and printed
   --rate     times the usual load
+  --signed   the suppliers are those of sessions on a chain: relays are signed, claimed, proven and settled
   --json     the summary as JSON on the standard output
 
 The exit code is 1 when anything was wrong: an answer that is not its question's, a lost or crossed id, another order, a
 height that is not the chain's, a write that was sent twice, errors above 0.1 % of all calls, memory that grew by more
-than 20 %.
+than 20 %, a mined relay that was not settled.
 `;
 
 function summaryText(summary: SoakSummary): string {
-  const { tally, memory, latencyMs, suppliers } = summary;
+  const { tally, memory, latencyMs, suppliers, relays } = summary;
   const mib = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`;
   const moods = Object.entries(suppliers.answers).map(([mood, count]) => `${mood} ${count}`);
   return [
@@ -29,8 +30,16 @@ function summaryText(summary: SoakSummary): string {
     `errors      ${tally.errors} (${(summary.errorShare * 100).toFixed(4)} %); writes ${tally.writes}, ${tally.writeErrors} with an error`,
     `latency     p50 ${latencyMs.p50} ms, p99 ${latencyMs.p99} ms, most ${latencyMs.most} ms`,
     `height      ${tally.mostBehindBlocks} blocks behind at most`,
-    `memory      ${mib(memory.firstBytes)} at first, ${mib(memory.lastBytes)} at last${memory.isJudged ? "" : " (too short to judge)"}`,
+    ...Object.entries(memory.processes).map(
+      ([name, { firstBytes, lastBytes }]) =>
+        `memory      ${name} ${mib(firstBytes)} at first, ${mib(lastBytes)} at last${memory.isJudged ? "" : " (too short to judge)"}`,
+    ),
     `suppliers   ${moods.join(", ")}`,
+    ...(relays === undefined
+      ? []
+      : [
+          `relays      ${relays.served} served, ${relays.mined} mined, ${relays.claimed} claimed, ${relays.settled} settled`,
+        ]),
     ...tally.samples.map((text) => `sample      ${text}`),
     summary.faults.length === 0 ? "holds" : summary.faults.map((fault) => `FAULT       ${fault}`).join("\n"),
     "",
@@ -45,6 +54,7 @@ async function main(args: readonly string[]): Promise<void> {
       seconds: { type: "string" },
       seed: { type: "string" },
       rate: { type: "string", default: "1" },
+      signed: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       help: { type: "boolean", short: "h", default: false },
     },
@@ -65,6 +75,7 @@ async function main(args: readonly string[]): Promise<void> {
     ...SOAK_DEFAULTS,
     durationMs: seconds * 1_000,
     seed,
+    isSigned: values.signed,
     singlesPerSecond: SOAK_DEFAULTS.singlesPerSecond * rate,
     batchesPerSecond: SOAK_DEFAULTS.batchesPerSecond * rate,
     signal: ends.signal,

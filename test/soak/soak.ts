@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import { AppError } from "@turnpike/base";
 import { Pool } from "undici";
-import { startChild } from "../../bench/lib/child.ts";
+import { type Child, type Operations, startChild } from "../../bench/lib/child.ts";
 import { median } from "../../bench/lib/stats.ts";
 import type { OurRelayOperations } from "../../bench/relay/children/our-relay.ts";
+import { type SupplierRelays, startNetwork, untilSettled } from "../../bench/signed-relay/network.ts";
 import { Checker, type Tally } from "./checker.ts";
 import { type Question, question, textOf } from "./questions.ts";
 import { createRandom, type Random } from "./random.ts";
@@ -17,6 +18,8 @@ export interface SoakOptions {
   readonly singlesPerSecond: number;
   readonly batchesPerSecond: number;
   readonly maxBatchItems: number;
+  /** The suppliers are those of sessions on a chain: each relay is signed, and claimed, proven and settled there. */
+  readonly isSigned?: boolean;
   /** Told every few seconds. */
   readonly progress: (text: string) => void;
   readonly signal?: AbortSignal;
@@ -31,10 +34,18 @@ export interface SoakSummary {
   readonly errorShare: number;
   readonly suppliers: SupplierCounts;
   readonly latencyMs: { readonly p50: number; readonly p99: number; readonly most: number };
-  /** Medians of the gateway's resident bytes: the first quarter after a warm-up, and the last. */
-  readonly memory: { readonly firstBytes: number; readonly lastBytes: number; readonly isJudged: boolean };
+  /** By process; not judged when the soak was too short. */
+  readonly memory: { readonly isJudged: boolean; readonly processes: Readonly<Record<string, ProcessGrowth>> };
+  /** What the chain settled of the suppliers' relays, of a signed soak. */
+  readonly relays?: SupplierRelays;
   /** What did not hold; empty when all did. */
   readonly faults: readonly string[];
+}
+
+/** Medians of a process's resident bytes: the first quarter after a warm-up, and the last. */
+export interface ProcessGrowth {
+  readonly firstBytes: number;
+  readonly lastBytes: number;
 }
 
 /** Load and suppliers that the product's own claims are about. */
@@ -206,33 +217,100 @@ function judge(summary: Omit<SoakSummary, "faults">): string[] {
     faults.push(`errors: ${(errorShare * 100).toFixed(3)} % of all calls, more than 0.1 % (${kinds.join("; ")})`);
   }
   if (suppliers.repeatedWrites > 0) faults.push(`writes that suppliers got twice: ${suppliers.repeatedWrites}`);
-  const growth = memory.lastBytes / memory.firstBytes;
-  if (memory.isJudged && growth > MAX_GROWTH) {
-    faults.push(`memory grew by ${Math.round((growth - 1) * 100)} %, more than 20 %`);
+  for (const [name, { firstBytes, lastBytes }] of Object.entries(memory.isJudged ? memory.processes : {})) {
+    const growth = lastBytes / firstBytes;
+    if (growth > MAX_GROWTH)
+      faults.push(`memory of ${name} grew by ${Math.round((growth - 1) * 100)} %, more than 20 %`);
   }
   if (tally.answers === 0) faults.push("nothing was answered");
   return faults;
 }
 
+/** The gateway under load, with the suppliers that it asks. */
+interface Service extends AsyncDisposable {
+  readonly port: number;
+  /** Processes whose memory is judged. */
+  readonly processes: Readonly<Record<string, Child<Operations>>>;
+  /** Waits until the chain has settled what the suppliers served; absent where there is no chain. */
+  readonly settled?: () => Promise<SupplierRelays>;
+}
+
+/** How the gateway asks, whichever way its suppliers are found. */
+const rulesOf = (count: number) => ({ timeoutMs: 3_000, maxAttempts: Math.min(10, count) });
+const nameOf = (at: number): string => (at === 0 ? "good" : `bad${at}`);
+const endpointOf = (port: number, at: number) => ({
+  operator: nameOf(at),
+  urls: { json_rpc: `http://127.0.0.1:${port}` },
+});
+
+async function startStatic(ports: readonly number[]): Promise<Service> {
+  const gatewayFile = join(import.meta.dirname, "..", "..", "bench", "relay", "children", "our-relay.ts");
+  await using stack = new AsyncDisposableStack();
+  const gateway = stack.use(await startChild<OurRelayOperations>(gatewayFile));
+  const eth = { endpoints: ports.map(endpointOf), ...rulesOf(ports.length) };
+  const { port } = await gateway.ask("start", { suppliers: { eth } });
+  const owned = stack.move();
+  return { port, processes: { gateway }, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** The same back-ends, each behind a supplier of sessions of its own. */
+async function startSigned(ports: readonly number[]): Promise<Service> {
+  const network = await startNetwork({
+    backendPorts: Object.fromEntries(ports.map((port, at) => [`soak ${nameOf(at)}`, port])),
+    // Sessions are asked before these: the entry is there for its rules.
+    gatewayConfig: { suppliers: { eth: { endpoints: ports.slice(0, 1).map(endpointOf), ...rulesOf(ports.length) } } },
+  });
+  const suppliers = network.suppliers.map((supplier, at) => [`supplier ${nameOf(at)}`, supplier] as const);
+  return {
+    port: network.gatewayPort,
+    processes: { gateway: network.gateway, ...Object.fromEntries(suppliers) },
+    settled: () => untilSettled(network),
+    [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
+  };
+}
+
+/** Samples the memory of processes while a soak runs. */
+class MemorySampler {
+  readonly #processes: Service["processes"];
+  readonly #samples: Record<string, number[]> = {};
+
+  constructor(processes: Service["processes"]) {
+    this.#processes = processes;
+    for (const name of Object.keys(processes)) this.#samples[name] = [];
+  }
+
+  /** Resolves with the resident bytes of all processes together. */
+  async sample(): Promise<number> {
+    let sumBytes = 0;
+    for (const [name, process] of Object.entries(this.#processes)) {
+      const { rssBytes } = await process.memory(false);
+      this.#samples[name]?.push(rssBytes);
+      sumBytes += rssBytes;
+    }
+    return sumBytes;
+  }
+
+  growth(): Record<string, ProcessGrowth> {
+    const growths = Object.entries(this.#samples).map(([name, samples]) => {
+      const warm = samples.slice(Math.ceil(samples.length * WARM_UP_SHARE));
+      const quarter = Math.max(1, Math.floor(warm.length / 4));
+      return [name, { firstBytes: median(warm.slice(0, quarter)), lastBytes: median(warm.slice(-quarter)) }] as const;
+    });
+    return Object.fromEntries(growths);
+  }
+}
+
 /** Mixed load through a real gateway whose suppliers die, slow down and lie, all but one of them. */
 export async function runSoak(options: SoakOptions): Promise<SoakSummary> {
   const { durationMs, seed, progress } = options;
-  const startMs = Date.now();
   await using suppliers = await startChild<SuppliersOperations>(join(import.meta.dirname, "suppliers.ts"));
+  const startMs = Date.now();
   const { ports } = await suppliers.ask("start", { count: options.suppliers, seed, startMs });
-  const gatewayFile = join(import.meta.dirname, "..", "..", "bench", "relay", "children", "our-relay.ts");
-  await using gateway = await startChild<OurRelayOperations>(gatewayFile);
-  const endpoints = ports.map((port, at) => ({
-    operator: at === 0 ? "good" : `bad${at}`,
-    urls: { json_rpc: `http://127.0.0.1:${port}` },
-  }));
-  const eth = { endpoints, timeoutMs: 3_000, maxAttempts: Math.min(10, ports.length) };
-  const { port } = await gateway.ask("start", { suppliers: { eth } });
-  const client = new Client(options, port, startMs);
-  const samples: number[] = [];
+  await using service = await (options.isSigned === true ? startSigned(ports) : startStatic(ports));
+  const client = new Client(options, service.port, startMs);
+  const sampler = new MemorySampler(service.processes);
   const sample = async (): Promise<void> => {
-    const { rssBytes } = await gateway.memory(false);
-    samples.push(rssBytes);
+    const rssBytes = await sampler.sample();
     const { tally } = client.checker;
     const wrong = Object.values(tally.wrong).reduce((sum, count) => sum + count, 0);
     progress(
@@ -242,7 +320,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakSummary> {
   };
   let sampling: Promise<void> = Promise.resolve();
   let sampleFault: string | undefined;
-  const sampler = setInterval(
+  const interval = setInterval(
     () => {
       sampling = sample().catch((error: unknown) => {
         sampleFault = error instanceof Error ? error.message : "unknown";
@@ -255,17 +333,16 @@ export async function runSoak(options: SoakOptions): Promise<SoakSummary> {
     [options.batchesPerSecond, () => client.batch()],
   ] as const;
   await pace(loads, performance.now() + durationMs, options.signal);
-  clearInterval(sampler);
+  clearInterval(interval);
   await sampling;
   await client.finish();
-  if (sampleFault !== undefined) throw new AppError("INTERNAL", { message: `The gateway ended: ${sampleFault}` });
+  if (sampleFault !== undefined) throw new AppError("INTERNAL", { message: `A process ended: ${sampleFault}` });
   const { tally } = client.checker;
   const sorted = client.latenciesMs.toSorted((a, b) => a - b);
   const at = (part: number): number => Math.round((sorted[Math.floor(part * sorted.length)] ?? 0) * 10) / 10;
   const elapsedMs = Date.now() - startMs;
-  const warm = samples.slice(Math.ceil(samples.length * WARM_UP_SHARE));
-  const quarter = Math.max(1, Math.floor(warm.length / 4));
   const calls = tally.answers - tally.writes + tally.errors;
+  const relays = await service.settled?.();
   const found = {
     seed,
     durationMs: elapsedMs,
@@ -273,11 +350,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakSummary> {
     errorShare: calls <= 0 ? 0 : tally.errors / calls,
     suppliers: await suppliers.ask("counted", undefined),
     latencyMs: { p50: at(0.5), p99: at(0.99), most: Math.round(client.mostMs) },
-    memory: {
-      firstBytes: median(warm.slice(0, quarter)),
-      lastBytes: median(warm.slice(-quarter)),
-      isJudged: elapsedMs >= MIN_MEMORY_MS,
-    },
+    memory: { isJudged: elapsedMs >= MIN_MEMORY_MS, processes: sampler.growth() },
+    ...(relays === undefined ? {} : { relays }),
   };
   return { ...found, faults: judge(found) };
 }

@@ -5,9 +5,8 @@ import { serveParent } from "../../lib/child.ts";
 export interface ChainNodeFacts {
   readonly blockIntervalMs: number;
   readonly blocksPerSession: number;
-  /** Name of the supplier's operator. */
-  readonly operator: string;
-  readonly supplierUrl: string;
+  /** Address of each supplier, by the name of its operator. */
+  readonly supplierUrls: Readonly<Record<string, string>>;
   /** Relays of a session that are to be mined; the chain's default when undefined. */
   readonly targetNumRelays: number | undefined;
 }
@@ -26,7 +25,7 @@ let chain: TestChain | undefined;
 
 serveParent<ChainNodeOperations>(
   {
-    async start({ blockIntervalMs, blocksPerSession, operator, supplierUrl, targetNumRelays }) {
+    async start({ blockIntervalMs, blocksPerSession, supplierUrls, targetNumRelays }) {
       chain = owned.use(
         await startTestChain({
           blockIntervalMs,
@@ -35,7 +34,9 @@ serveParent<ChainNodeOperations>(
           ...(targetNumRelays === undefined
             ? {}
             : { params: { service: { target_num_relays: `${targetNumRelays}` } } }),
-          suppliers: { [operator]: { services: ["eth"], url: supplierUrl } },
+          suppliers: Object.fromEntries(
+            Object.entries(supplierUrls).map(([operator, url]) => [operator, { services: ["eth"], url }]),
+          ),
         }),
       );
       return { rpcUrl: chain.rpcUrl };
