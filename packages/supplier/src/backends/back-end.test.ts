@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type Clock, systemClock } from "@turnpike/base";
+import { type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
 import type { HttpRequestPayload } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startBackEnd } from "../../test/serving-rig.ts";
@@ -12,7 +12,7 @@ import { HttpBackEnd, type HttpBackEndOptions } from "./back-end.ts";
 const PARTIES = { operatorAddress: "pokt1operator", serviceId: "eth", applicationAddress: "pokt1app" };
 const CALL = { method: "POST", url: "/", headers: [], body: Buffer.from("{}") };
 
-function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = {}): HttpBackEnd {
+function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = {}, log: Log = silentLog): HttpBackEnd {
   return new HttpBackEnd(
     {
       serviceId: "eth",
@@ -23,7 +23,7 @@ function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = 
       maxAnswerBytes: 1_000,
       ...options,
     },
-    { clock },
+    { clock, log },
   );
 }
 
@@ -54,6 +54,24 @@ suite("a back-end of a supplier", () => {
     isDown = true;
     assert.equal(await ask(backEnd), "unreachable");
     assert.equal(backEnd.isPaused, false);
+  });
+
+  test("that fails calls which are under way together is paused once, and logged once", async () => {
+    const responses: ServerResponse[] = [];
+    const { promise: allArrived, resolve } = Promise.withResolvers<void>();
+    await using node = await startBackEnd((_, response) => {
+      if (responses.push(response) === 20) resolve();
+    });
+    const lines: string[] = [];
+    const clock = virtualClock();
+    const log: Log = { ...silentLog, error: (_, message) => void lines.push(message ?? "") };
+    await using backEnd = open(node.url, clock, {}, log);
+    const calls = Promise.all(Array.from({ length: 20 }, () => ask(backEnd)));
+    await allArrived;
+    for (const response of responses) response.destroy();
+    assert.deepEqual(new Set(await calls), new Set(["unreachable"]));
+    assert.equal(backEnd.isPaused, true);
+    assert.equal(lines.length, 1);
   });
 
   test("that closes a kept connection as the next call comes is asked over a new one, and has not failed", async () => {

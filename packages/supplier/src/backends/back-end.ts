@@ -268,6 +268,8 @@ export class HttpBackEnd implements AsyncDisposable {
   }
 
   #onFault(): void {
+    // Calls that were under way when the pause began say nothing new.
+    if (this.#clock.monotonicMs() < this.#pausedUntilMs) return;
     this.#faultsInRow++;
     if (this.#faultsInRow < FAULTS_TO_PAUSE) return;
     const { serviceId, rpcType } = this.#options;
