@@ -3,11 +3,11 @@ export { CometSource } from "./abci/comet-source.ts";
 export { type AbciServer, type AbciServerModules, startAbciServer } from "./abci/server.ts";
 export { AbciQueries } from "./api/abci-queries.ts";
 export { apiSurface, type ChainApiOptions } from "./api/base-services.ts";
-export { EmbeddedSource } from "./api/embedded-source.ts";
 export { startGrpcServer } from "./api/grpc-server.ts";
 export { startRestServer } from "./api/rest-server.ts";
 export { BlockMeter } from "./app/block-meter.ts";
 export { ChainApp } from "./app/chain-app.ts";
+export { chainStartOf } from "./app/chain-start.ts";
 export {
   type PocketMachine,
   type PocketMachineOptions,
@@ -15,7 +15,8 @@ export {
   pocketMachine,
 } from "./app/pocket-machine.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app/state-machine.ts";
-export { chainStartOf } from "./engine/genesis.ts";
+export type { Application } from "./app/types.ts";
+export { EmbeddedSource } from "./engine/embedded-source.ts";
 export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
 export {
@@ -49,7 +50,7 @@ export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
 export { EventLoopQueue, type EventLoopQueueOptions } from "./node/event-loop-queue.ts";
-export type { Application, ChainSource, EmbeddedNode } from "./node/types.ts";
+export type { ChainSource, EmbeddedNode } from "./node/types.ts";
 export { type RpcServer, startRpcServer } from "./rpc/rpc-server.ts";
 export { type MakeSnapshotOptions, makeSnapshot } from "./snapshots/make-snapshot.ts";
 export { SnapshotFolder } from "./snapshots/snapshot-folder.ts";

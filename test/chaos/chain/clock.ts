@@ -6,7 +6,7 @@ import { isAppError, type Log, silentLog } from "@turnpike/base";
 import { ChainApp, type EmbeddedNode } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import { openTestNode, sendTx, testGenesis, testMachine } from "@turnpike/testkit/embedded-node";
-import { chainStartOf } from "../../../packages/chain/src/engine/genesis.ts";
+import { chainStartOf } from "../../../packages/chain/src/app/chain-start.ts";
 import { must, verifyWholeChain } from "../../../packages/chain/test/engine/verify.ts";
 import { createRandom } from "../../soak/random.ts";
 import type { ChaosPart } from "../chaos.ts";

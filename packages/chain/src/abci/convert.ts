@@ -1,7 +1,7 @@
 import { AppError } from "@turnpike/base";
 import { timestampToNs } from "@turnpike/cometbft";
 import { cometAbci, cometCrypto, createMessage, type Timestamp } from "@turnpike/proto";
-import type { ChainEvent } from "../state/context.ts";
+import { eventMessages } from "../app/simulation-answers.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 
@@ -17,20 +17,10 @@ export function timeOf(time: Timestamp | undefined): bigint {
   return timeNanos;
 }
 
-/** Events as ABCI has them. */
-export function eventsOf(events: readonly ChainEvent[]): cometAbci.Event[] {
-  return events.map(({ type, attributes }) =>
-    createMessage(cometAbci.EventSchema, {
-      type,
-      attributes: attributes.map((attribute) => createMessage(cometAbci.EventAttributeSchema, attribute)),
-    }),
-  );
-}
-
 /** The fields of a transaction's result in ABCI, the same in a block and in the mempool. */
 export function resultFields(result: TxResult): Omit<TxResult, "events"> & { readonly events: cometAbci.Event[] } {
   const { code, codespace, log, data, gasWanted, gasUsed, events } = result;
-  return { code, codespace, log, data, gasWanted, gasUsed, events: eventsOf(events) };
+  return { code, codespace, log, data, gasWanted, gasUsed, events: eventMessages(events) };
 }
 
 /** Validator updates as ABCI has them. */

@@ -1,9 +1,9 @@
 import { AppError, type FaultPoints, type Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import { dataBytes } from "../app/block-bounds.ts";
-import type { DrivenApplication } from "../app/types.ts";
-import type { AbciQuerier } from "../node/types.ts";
-import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
+import { eventMessages } from "../app/simulation-answers.ts";
+import type { AbciQuerier, DrivenApplication } from "../app/types.ts";
+import { malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
 import type { SnapshotRequests } from "./snapshot-requests.ts";
 
 export interface AbciHandlerModules {
@@ -186,7 +186,7 @@ export class AbciHandler {
     const { outcome, appHash } = this.#application.run(block, txs);
     await this.#faults.reach("abci.finalized");
     const value = createMessage(cometAbci.ResponseFinalizeBlockSchema, {
-      events: eventsOf(outcome.events),
+      events: eventMessages(outcome.events),
       txResults: outcome.results.map((result) => createMessage(cometAbci.ExecTxResultSchema, resultFields(result))),
       validatorUpdates: updatesOf(outcome.validatorUpdates),
       appHash,

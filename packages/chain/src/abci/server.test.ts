@@ -20,8 +20,7 @@ import {
   testAppState,
 } from "../../test/abci/chain.ts";
 import { AbciClient } from "../../test/abci/client.ts";
-import type { DrivenApplication } from "../app/types.ts";
-import type { AbciQuerier, AppAnswer } from "../node/types.ts";
+import type { AbciQuerier, AppAnswer, DrivenApplication } from "../app/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import { encodeFrame, FrameReader } from "./frames.ts";
 import { type AbciServer, startAbciServer } from "./server.ts";

@@ -2,15 +2,16 @@ import timers from "node:timers/promises";
 import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
+import { simulationJson } from "../app/simulation-answers.ts";
+import type { AbciQuerier, AppAnswer } from "../app/types.ts";
 import { EventLoopQueue } from "../node/event-loop-queue.ts";
-import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
 import type { ApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";
-import { encodedSimulation, SIMULATE_PATH, simulationJson, TOO_MANY_SIMULATIONS } from "./simulation.ts";
+import { encodedSimulation, SIMULATE_PATH, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
 export interface AbciQueriesOptions extends ChainApiOptions {

@@ -1,5 +1,6 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
-import type { Application, ChainSource } from "../node/types.ts";
+import type { Application } from "../app/types.ts";
+import type { ChainSource } from "../node/types.ts";
 import type { QueryAnswer } from "../state/module.ts";
 
 /** What the methods beside the state machine read: the application, and blocks and transactions. */

@@ -4,10 +4,11 @@ import { silentLog } from "@turnpike/base";
 import { createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
 import { openTestNode, sendTx, testGenesis } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import type { AppAnswer, EmbeddedNode } from "../node/types.ts";
+import type { AppAnswer } from "../app/types.ts";
+import { EmbeddedSource } from "../engine/embedded-source.ts";
+import type { EmbeddedNode } from "../node/types.ts";
 import { AbciQueries } from "./abci-queries.ts";
 import { type ApiAnswer, ChainApi } from "./chain-api.ts";
-import { EmbeddedSource } from "./embedded-source.ts";
 import { SIMULATE_PATH } from "./simulation.ts";
 
 const OPTIONS = { surface: { queryPaths: [], messageTypeUrls: [] }, gasPrices: [] };

@@ -1,31 +1,15 @@
 import type { Bytes } from "@turnpike/chain-store";
-import { baseAbci, createMessage, encodeMessage, toApiJsonText, tx as txs } from "@turnpike/proto";
-import type { Application } from "../node/types.ts";
+import { createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { simulateResponse } from "../app/simulation-answers.ts";
+import type { Application } from "../app/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
-import type { TxResult } from "../state/outcome.ts";
-import { eventMessages, messageResponses } from "./tx-response.ts";
 
 /** Path that clients simulate at. */
 export const SIMULATE_PATH = "/cosmos.tx.v1beta1.Service/Simulate";
 
 /** What is said to one too many. */
 export const TOO_MANY_SIMULATIONS = "too many simulations wait; try again, or name the gas";
-
-// What the real chain shows where there is no limit.
-const NO_GAS_LIMIT = (1n << 64n) - 1n;
-
-function partsOf(result: TxResult): { gasInfo: baseAbci.GasInfo; result: baseAbci.Result } {
-  return {
-    gasInfo: createMessage(baseAbci.GasInfoSchema, { gasWanted: NO_GAS_LIMIT, gasUsed: result.gasUsed }),
-    result: createMessage(baseAbci.ResultSchema, {
-      data: result.data,
-      log: result.log,
-      events: eventMessages(result.events, false),
-      msgResponses: messageResponses(result.data),
-    }),
-  };
-}
 
 /** Bytes of the transaction of a request; its old form has the parts where a transaction has their bytes. */
 export function simulatedBytes({ tx, txBytes }: txs.SimulateRequest): Bytes {
@@ -43,12 +27,6 @@ export function encodeTx({ body, authInfo, signatures }: txs.Tx): Bytes {
   return encodeMessage(txs.TxRawSchema, raw);
 }
 
-/** What `Simulate` answers. */
-export function simulateResponse(result: TxResult): QueryAnswer<txs.SimulateResponse> {
-  if (result.code !== 0) return refuse("Unknown", `${result.log} with gas used: '${result.gasUsed}'`);
-  return { ok: true, value: createMessage(txs.SimulateResponseSchema, partsOf(result)) };
-}
-
 /** The encoded answer of `Simulate`; undefined for an application that has no threads for it. */
 export async function encodedSimulation(
   application: Application,
@@ -62,10 +40,4 @@ export async function encodedSimulation(
   if (done.encoded !== undefined) return { ok: true, value: done.encoded };
   const failed = simulateResponse(done.result);
   return failed.ok ? { ok: true, value: encodeMessage(txs.SimulateResponseSchema, failed.value) } : failed;
-}
-
-/** What `/app/simulate` answers: JSON. */
-export function simulationJson(result: TxResult): Bytes {
-  const response = createMessage(baseAbci.SimulationResponseSchema, partsOf(result));
-  return Buffer.from(toApiJsonText(baseAbci.SimulationResponseSchema, response), "utf8");
 }

@@ -1,18 +1,9 @@
 import { bytesToHex } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
-import {
-  type Any,
-  cometAbci as abci,
-  baseAbci,
-  type cometAbci,
-  createMessage,
-  decodeMessage,
-  packAny,
-  tx as txs,
-} from "@turnpike/proto";
+import { baseAbci, createMessage, decodeMessage, packAny, tx as txs } from "@turnpike/proto";
+import { eventMessages } from "../app/simulation-answers.ts";
 import type { StoredTx } from "../node/types.ts";
-import type { ChainEvent } from "../state/context.ts";
 
 const NS_PER_SECOND = 1_000_000_000n;
 
@@ -37,22 +28,6 @@ export function readTx(bytes: Bytes): ReadTx {
     ok: true,
     tx: createMessage(txs.TxSchema, { body: body.message, authInfo: authInfo.message, signatures }),
   };
-}
-
-/** Events as protobuf has them. */
-export function eventMessages(events: readonly ChainEvent[], indexed?: false): cometAbci.Event[] {
-  return events.map(({ type, attributes }) =>
-    createMessage(abci.EventSchema, {
-      type,
-      attributes: attributes.map(({ key, value, index }) => ({ key, value, index: indexed ?? index })),
-    }),
-  );
-}
-
-/** Responses of the messages of a transaction, from its data. */
-export function messageResponses(data: Bytes): Any[] {
-  const decoded = decodeMessage(baseAbci.TxMsgDataSchema, data);
-  return decoded.ok ? decoded.message.msgResponses : [];
 }
 
 /**

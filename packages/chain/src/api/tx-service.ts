@@ -1,11 +1,12 @@
 import { type baseQuery, createMessage, tx as txs } from "@turnpike/proto";
+import { simulateResponse } from "../app/simulation-answers.ts";
 import type { Submission } from "../node/types.ts";
 import { GRPC_STATUS, refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { type ApiMethod, type ApiModules, answered, apiMethod, type CallContext } from "./api-method.ts";
 import { blockMessages } from "./block-messages.ts";
 import { parseGoHex } from "./go-values.ts";
-import { encodeTx, SIMULATE_PATH, simulatedBytes, simulateResponse, TOO_MANY_SIMULATIONS } from "./simulation.ts";
+import { encodeTx, SIMULATE_PATH, simulatedBytes, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { readTx, txResponseOf, upperHex } from "./tx-response.ts";
 import { searchTxs } from "./tx-search.ts";
 

@@ -1,7 +1,6 @@
 import { isAppError, type Log } from "@turnpike/base";
 import type { Bytes, ChainStore, StateReader } from "@turnpike/chain-store";
 import { decodeMessage, methodAt } from "@turnpike/proto";
-import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
 import { readBlockInfo } from "./block-infos.ts";
@@ -16,6 +15,7 @@ import {
   prunedFault,
 } from "./query-answers.ts";
 import type { StateMachine } from "./state-machine.ts";
+import type { AppAnswer, GrpcAnswer } from "./types.ts";
 
 /** The application that is asked. */
 export interface QueriedApp {

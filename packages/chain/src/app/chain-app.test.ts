@@ -6,9 +6,9 @@ import { openChainStore } from "@turnpike/chain-store";
 import { bank } from "@turnpike/proto";
 import { ADDRESSES, CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
-import { chainStartOf } from "../engine/genesis.ts";
-import type { AppAnswer } from "../node/types.ts";
 import { ChainApp } from "./chain-app.ts";
+import { chainStartOf } from "./chain-start.ts";
+import type { AppAnswer } from "./types.ts";
 
 const NOTHING = new Uint8Array(0);
 const PARAMS = "/cosmos.bank.v1beta1.Query/Params";

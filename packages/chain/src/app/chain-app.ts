@@ -1,11 +1,9 @@
 import { AppError, type Log, silentLog } from "@turnpike/base";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
-import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { TxResult } from "../state/outcome.ts";
-import { fail, SDK } from "../state/outcome.ts";
+import { fail, SDK, type TxResult } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
 import { AppQueries } from "./app-queries.ts";
 import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
@@ -14,7 +12,7 @@ import { BlockMeter, METER_BLOCKS } from "./block-meter.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
 import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
 import type { BlockOutcome, StateMachine } from "./state-machine.ts";
-import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
+import type { AppAnswer, ChainStart, DrivenApplication, GrpcAnswer, RunBlock } from "./types.ts";
 
 export interface ChainAppOptions {
   /** Version of the program, such as `0.1.35`. */

@@ -1,11 +1,14 @@
 import { AppError, base64ToBytes, bytesToBase64, isRecord, utf8ToBytes } from "@turnpike/base";
 import type { BlockRecord, Bytes, ChainStore } from "@turnpike/chain-store";
+import { rfc3339ToNs } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
+import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { ChainStart } from "./types.ts";
 
 const TABLE = "app-start";
 const KEY = utf8ToBytes("genesis");
+const MAX_CHAIN_ID_BYTES = 50;
 
 /** What a store keeps of the genesis that its chain began with. */
 export interface StartRecord {
@@ -14,6 +17,23 @@ export interface StartRecord {
   /** Base64 of {@link startHash}. */
   readonly hash: string;
   readonly validatorUpdates: readonly ValidatorUpdate[];
+}
+
+function invalid(why: string): AppError {
+  return new AppError("CONFIG_INVALID", { message: `The genesis is not valid: ${why}.` });
+}
+
+/** What the application begins with. @throws AppError CONFIG_INVALID */
+export function chainStartOf(genesis: GenesisDocument): ChainStart {
+  const { chain_id: chainId, initial_height: initialHeight, genesis_time: time, app_state: appState } = genesis;
+  const idBytes = utf8ToBytes(chainId).length;
+  if (idBytes === 0 || idBytes > MAX_CHAIN_ID_BYTES) throw invalid("chain_id has 1 to 50 bytes");
+  if (!Number.isSafeInteger(initialHeight) || initialHeight < 1) throw invalid("initial_height is not at least 1");
+  const timeNanos = rfc3339ToNs(time);
+  if (timeNanos === undefined) throw invalid("genesis_time is not RFC 3339 in UTC");
+  if (genesis.app_hash !== null && genesis.app_hash !== "") throw invalid("app_hash is not empty");
+  if (!isRecord(appState)) throw invalid("app_state is no object");
+  return { chainId, initialHeightBlocks: BigInt(initialHeight), timeNanos, appState };
 }
 
 function sorted(value: unknown): unknown {

@@ -1,6 +1,6 @@
 import type { Bytes } from "@turnpike/chain-store";
-import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import { type FaultKind, SDK } from "../state/outcome.ts";
+import type { AppAnswer, GrpcAnswer } from "./types.ts";
 
 const NOTHING: Bytes = new Uint8Array(0);
 const INVALID_HEIGHT: FaultKind = { codespace: "sdk", code: 26, text: "invalid height" };

@@ -19,7 +19,7 @@ import {
   ZERO_BLOCK_ID,
 } from "@turnpike/cometbft";
 import { type Ed25519Signer, validatorKeyAddress } from "@turnpike/crypto";
-import type { EngineParams } from "./genesis.ts";
+import type { EngineParams } from "./engine-params.ts";
 import type { Position } from "./position.ts";
 
 export interface BlockMakerOptions {

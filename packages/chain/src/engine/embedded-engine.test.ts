@@ -16,9 +16,9 @@ import {
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { lightAt, must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { ChainApp } from "../app/chain-app.ts";
+import { chainStartOf } from "../app/chain-start.ts";
 import type { NodeEvent } from "../node/types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
-import { chainStartOf } from "./genesis.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";
 
 const OTHER = createEd25519Signer(sha256(Uint8Array.of(9)));

@@ -9,9 +9,9 @@ import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import { must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { ChainApp } from "../app/chain-app.ts";
-import type { AppAnswer } from "../node/types.ts";
+import { chainStartOf } from "../app/chain-start.ts";
+import type { AppAnswer } from "../app/types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
-import { chainStartOf } from "./genesis.ts";
 
 const HOLDERS = [...ADDRESSES, moduleAddress("x"), moduleAddress("fee_collector")];
 const pagination = createMessage(baseQuery.PageRequestSchema, { limit: 2n });

@@ -5,11 +5,12 @@ import { AppError, bytesEqual, type Log, silentLog } from "@turnpike/base";
 import { type ChainStore, openChainStore, refusedStore, STORE_FILE } from "@turnpike/chain-store";
 import { consensusHash, resultsHash, rfc3339ToNs, txHash, verifyCommit, verifyNextBlock } from "@turnpike/cometbft";
 import { ChainApp } from "../app/chain-app.ts";
+import { chainStartOf } from "../app/chain-start.ts";
 import type { StateMachine } from "../app/state-machine.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { StoredBlock } from "../node/types.ts";
 import { BlockStore } from "./block-store.ts";
-import { chainStartOf, engineParams } from "./genesis.ts";
+import { engineParams } from "./engine-params.ts";
 import { firstPosition, storedPosition } from "./position.ts";
 
 export interface VerifyChainOptions {

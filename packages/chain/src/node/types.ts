@@ -1,73 +1,10 @@
 import type { Bytes } from "@turnpike/chain-store";
 import type { Block, BlockId, Commit, ValidatorSet } from "@turnpike/cometbft";
+import type { Application } from "../app/types.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
-
-/** Answer of a query of the application, as `abci_query` gives it. */
-export interface AppAnswer {
-  /** 0, or the code of an error of codespace `sdk` (or of the gRPC status, as the SDK maps it). */
-  readonly code: number;
-  readonly codespace: string;
-  /** The error's text. */
-  readonly log: string;
-  /** Key that was asked for in a store, with `/store/{name}/key`. */
-  readonly key?: Bytes;
-  readonly value: Bytes;
-  /** Height of the state that was read. */
-  readonly heightBlocks: bigint;
-}
-
-/** A gRPC answer: bytes, or a status with a text; and the height of the state that was read. */
-export type GrpcAnswer =
-  | { readonly ok: true; readonly value: Bytes; readonly heightBlocks: bigint }
-  | { readonly ok: false; readonly status: number; readonly text: string; readonly heightBlocks: bigint };
-
-/** What answers `abci_query`. */
-export interface AbciQuerier {
-  /** @param heightBlocks undefined and 0: the newest */
-  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
-}
-
-/**
- * The application as all servers ask it, the same under both engines: the state machine on the store, at the newest
- * committed height or at an older one.
- */
-export interface Application extends AbciQuerier {
-  readonly chainId: string;
-  /** Version of the program, such as `0.1.35`: relay miners refuse what is no version number of at least 0.1.25. */
-  readonly version: string;
-  /** 0 before the first block. */
-  latestHeightBlocks(): bigint;
-  /** App hash after the newest block. */
-  latestAppHash(): Bytes;
-  /**
-   * Asks a query service by its gRPC path, such as `/pocket.shared.Query/Params`.
-   * @param heightBlocks undefined and 0: the newest. One that is ahead, pruned or negative is refused with the SDK's text.
-   */
-  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer | Promise<GrpcAnswer>;
-  /** `abci_query` of the state: the modules' gRPC paths, `/store/{name}/key`, `/app/version`; the SDK's answer for others. */
-  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
-  /** Runs a transaction on the newest state and keeps nothing, within a node's bounds; undefined: too many wait. */
-  simulate(tx: Bytes): Promise<TxResult | undefined>;
-  /**
-   * As {@link simulate}, with the answer encoded beside this thread: a `SimulateResponse`, or the JSON of `/app/simulate`. What fails
-   * has no `encoded`. Undefined: too many wait.
-   */
-  simulateEncoded?(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined>;
-  /** Resolves when what simulates has started, where that is a thread: its start counts against no time limit of a call. */
-  simulationsReady?(): Promise<void>;
-  /** The API's JSON of a large message, made beside this thread; undefined when that cannot be now. */
-  apiJson?(typeName: string, bytes: Bytes): Promise<string | undefined>;
-}
-
-/** A simulation whose answer is encoded already. */
-export interface EncodedSimulation {
-  /** Without events and data where `encoded` has them. */
-  readonly result: TxResult;
-  readonly encoded: Bytes | undefined;
-}
 
 /** What became of one block, as `block_results` shows it. */
 export interface BlockResults {

@@ -10,7 +10,7 @@ import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "@turnpike
 import { must } from "@turnpike/testkit/fixtures";
 import { at } from "../../test/rpc/recorded-node.ts";
 import { AbciQueries } from "../api/abci-queries.ts";
-import { EmbeddedSource } from "../api/embedded-source.ts";
+import { EmbeddedSource } from "../engine/embedded-source.ts";
 import { startRpcServer } from "./rpc-server.ts";
 
 it("an unmodified wallet pays over the RPC of the embedded engine", async () => {

@@ -8,8 +8,9 @@ import {
   validatorToRpcJson,
 } from "@turnpike/cometbft";
 import { validatorKeyAddress } from "@turnpike/crypto";
+import type { AbciQuerier } from "../app/types.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
-import type { AbciQuerier, BlockReads, EmbeddedNode, StoredBlock } from "../node/types.ts";
+import type { BlockReads, EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result, resultText } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
 import { goJsonText } from "./go-json.ts";

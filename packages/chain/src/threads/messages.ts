@@ -1,5 +1,5 @@
 import type { Bytes, StateChange } from "@turnpike/chain-store";
-import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
+import type { AppAnswer, GrpcAnswer } from "../app/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { TxResult } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";

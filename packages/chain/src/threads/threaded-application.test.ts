@@ -18,12 +18,12 @@ import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { AbciQueries } from "../api/abci-queries.ts";
 import { apiSurface } from "../api/base-services.ts";
 import { ChainApi } from "../api/chain-api.ts";
-import { EmbeddedSource } from "../api/embedded-source.ts";
 import { SIMULATE_PATH } from "../api/simulation.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
+import type { AppAnswer } from "../app/types.ts";
 import type { EmbeddedEngine } from "../engine/embedded-engine.ts";
+import { EmbeddedSource } from "../engine/embedded-source.ts";
 import { openEmbeddedNode } from "../engine/open-embedded-node.ts";
-import type { AppAnswer } from "../node/types.ts";
 import { ThreadedApplication } from "./threaded-application.ts";
 
 const BALANCE = "/cosmos.bank.v1beta1.Query/Balance";

@@ -14,13 +14,11 @@ import { type RecordedTx, readRecordedTx } from "@turnpike/testkit/fixtures";
 import { type ApiSurface, apiSurface } from "../../src/api/base-services.ts";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";
 import type { StateMachine } from "../../src/app/state-machine.ts";
+import type { AppAnswer, Application, GrpcAnswer } from "../../src/app/types.ts";
 import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import type {
-  AppAnswer,
-  Application,
   BlockResults,
   ChainSource,
-  GrpcAnswer,
   NodeInfo,
   SearchPage,
   SearchResult,

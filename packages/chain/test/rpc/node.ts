@@ -4,11 +4,11 @@ import type { BuiltBlock, Commit } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
 import { CHAIN_ID, commitOf, nextBlock, testValidators } from "@turnpike/testkit/cometbft";
 import { must } from "@turnpike/testkit/fixtures";
+import type { AppAnswer } from "../../src/app/types.ts";
 import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import { BLOCK_HEIGHT_KEY, eventMapOf, eventMapOfTx } from "../../src/indexing/event-map.ts";
 import { matchesEvents, parseEventQuery } from "../../src/indexing/query.ts";
 import type {
-  AppAnswer,
   BlockReads,
   BlockResults,
   EmbeddedNode,

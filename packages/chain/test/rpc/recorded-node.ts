@@ -1,7 +1,7 @@
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import { must } from "@turnpike/testkit/fixtures";
-import type { AppAnswer } from "../../src/node/types.ts";
+import type { AppAnswer } from "../../src/app/types.ts";
 import type { ChainEvent } from "../../src/state/context.ts";
 import {
   fromBase64,

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LATEST, testApi } from "../../test/api/chain-api.ts";
-import type { BlockReads, EmbeddedNode } from "../node/types.ts";
+import type { BlockReads, EmbeddedNode, StoredTx } from "../node/types.ts";
 import { EmbeddedSource } from "./embedded-source.ts";
 
+const LATEST = 1833n;
+
 test("the embedded node's blocks: no height is the newest block, and the validators of the next", async () => {
-  const { application, source } = testApi();
+  const stored = { heightBlocks: 1n, index: 0 } as StoredTx;
   const asked: unknown[] = [];
   const at = (heightBlocks: bigint): undefined => {
     asked.push(heightBlocks);
@@ -18,11 +19,12 @@ test("the embedded node's blocks: no height is the newest block, and the validat
     results: at,
     commit: at,
     validators: at,
-    tx: () => source.txs[0],
-    searchTxs: async (_, { take }) => ({ items: source.txs.slice(0, take), total: 9 }),
+    tx: () => stored,
+    searchTxs: async (_, { take }) => ({ items: Array.from({ length: take }, () => stored), total: 9 }),
     searchBlocks: async () => ({ items: [], total: 0 }),
   };
   const known = { kind: "known", hash: new Uint8Array(32) } as const;
+  const application = { chainId: "pocket" };
   const node = { application, blocks, nodeId: "ab", moniker: "m", submit: () => known } as unknown as EmbeddedNode;
   const embedded = new EmbeddedSource({ listenAddr: "tcp://a:1", rpcAddr: () => "tcp://a:2" }, node);
   assert.equal(await embedded.latestHeightBlocks(), LATEST);
@@ -33,7 +35,7 @@ test("the embedded node's blocks: no height is the newest block, and the validat
   await embedded.results(7n);
   assert.deepEqual(asked, [LATEST, 5n, LATEST + 1n, 6n, 7n]);
   assert.equal(await embedded.submit(new Uint8Array()), known);
-  assert.equal(await embedded.tx(new Uint8Array()), source.txs[0]);
+  assert.equal(await embedded.tx(new Uint8Array()), stored);
   assert.equal((await embedded.searchTxs("x", { order: "asc", skip: 0, take: 2 })).items.length, 2);
   assert.deepEqual(await embedded.nodeInfo(), {
     nodeId: "ab",

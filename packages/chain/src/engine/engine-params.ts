@@ -1,6 +1,5 @@
-import { AppError, isRecord, utf8ToBytes } from "@turnpike/base";
-import { MAX_BLOCK_BYTES, rfc3339ToNs } from "@turnpike/cometbft";
-import type { ChainStart } from "../app/types.ts";
+import { AppError } from "@turnpike/base";
+import { MAX_BLOCK_BYTES } from "@turnpike/cometbft";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
 
 /** What the engine takes from the consensus parameters. */
@@ -12,7 +11,6 @@ export interface EngineParams {
   readonly appVersion: bigint;
 }
 
-const MAX_CHAIN_ID_BYTES = 50;
 const INTEGER = /^-?\d{1,19}$/;
 
 function invalid(why: string): AppError {
@@ -39,17 +37,4 @@ export function engineParams({ consensus: { params } }: GenesisDocument): Engine
     maxGas: integer(params.block.max_gas, "block.max_gas", -1n),
     appVersion: integer(params.version.app, "version.app", 0n),
   };
-}
-
-/** What the application begins with. @throws AppError CONFIG_INVALID */
-export function chainStartOf(genesis: GenesisDocument): ChainStart {
-  const { chain_id: chainId, initial_height: initialHeight, genesis_time: time, app_state: appState } = genesis;
-  const idBytes = utf8ToBytes(chainId).length;
-  if (idBytes === 0 || idBytes > MAX_CHAIN_ID_BYTES) throw invalid("chain_id has 1 to 50 bytes");
-  if (!Number.isSafeInteger(initialHeight) || initialHeight < 1) throw invalid("initial_height is not at least 1");
-  const timeNanos = rfc3339ToNs(time);
-  if (timeNanos === undefined) throw invalid("genesis_time is not RFC 3339 in UTC");
-  if (genesis.app_hash !== null && genesis.app_hash !== "") throw invalid("app_hash is not empty");
-  if (!isRecord(appState)) throw invalid("app_state is no object");
-  return { chainId, initialHeightBlocks: BigInt(initialHeight), timeNanos, appState };
 }
