@@ -6,6 +6,8 @@ import {
   AbciQueries,
   apiSurface,
   CHAIN_PROFILES,
+  chainHome,
+  consensusKeyOf,
   EmbeddedSource,
   loadNodeKey,
   loadValidatorKey,
@@ -16,8 +18,7 @@ import {
 } from "@turnpike/chain";
 import { eventually } from "@turnpike/testkit";
 import { program } from "../src/main.ts";
-import { consensusKeyOf, initChain } from "../src/wiring/chain-home.ts";
-import { chainHome } from "../src/wiring/chain-layout.ts";
+import { initChain } from "../src/wiring/chain-home.ts";
 
 /** What a command wrote, and what it threw. */
 export interface RanCommand {

@@ -18,6 +18,14 @@ export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app
 export type { Application } from "./app/types.ts";
 export { EmbeddedSource } from "./engine/embedded-source.ts";
 export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
+export {
+  type ChainHome,
+  chainHome,
+  consensusKeyOf,
+  makeNodeFolder,
+  readGenesis,
+  validatorKeyOf,
+} from "./engine/node-folder.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
 export {
   type VerifiedChain,

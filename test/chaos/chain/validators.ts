@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { systemClock } from "@turnpike/base";
+import { chainHome } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
 import { ChainWatch, votesText } from "../../../apps/turnpike/src/testnet/chain-watch.ts";
 import { namedKey } from "../../../apps/turnpike/src/wiring/chain-home.ts";
-import { chainHome } from "../../../apps/turnpike/src/wiring/chain-layout.ts";
 import type { ChaosFigure, ChaosPart } from "../chaos.ts";
 import { type ComparedNode, compareHeights, compareRest, compareStores, findTold } from "./validators-check.ts";
 import { SteadyLoad } from "./validators-load.ts";

@@ -4,8 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { CHAIN_PROFILES, loadValidatorKey } from "@turnpike/chain";
-import { chainHome } from "../wiring/chain-layout.ts";
+import { CHAIN_PROFILES, chainHome, loadValidatorKey } from "@turnpike/chain";
 import { writeTestnet } from "./write-testnet.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike testnet-"));

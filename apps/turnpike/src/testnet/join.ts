@@ -1,13 +1,13 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
+import { chainHome } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
 import { loadConfig } from "@turnpike/config";
-import { chainHome } from "../wiring/chain-layout.ts";
 import type { Trusted } from "./node-files.ts";
 import { addressesOf, isHost, namespaceAddress, nextIndex, type Testnet, type TestnetNode } from "./plan.ts";
 import { readTestnet, testnetLayout, writeTestnetFile } from "./testnet-file.ts";
-import { makeNodeFolder, type SharedInput, writeNodeFiles } from "./write-testnet.ts";
+import { makeNode, type SharedInput, writeNodeFiles } from "./write-testnet.ts";
 
 export interface JoinOptions {
   /** The testnet's folder. */
@@ -138,7 +138,7 @@ export async function joinTestnet(options: JoinOptions, modules: { readonly cloc
   const trusted = await trustedBlock({ urls, everyBlocks: chain.snapshots.everyBlocks }, modules);
   const name = `node${index}`;
   const folder = layout.nodeFolder(name);
-  const node: TestnetNode = { name, isValidator: false, host, nodeId: await makeNodeFolder(folder) };
+  const node: TestnetNode = { name, isValidator: false, host, nodeId: await makeNode(folder) };
   const testnet: Testnet = { ...before, nodes: [...before.nodes, node] };
   const genesis = await readFile(chainHome(layout.nodeFolder("node0")).genesisFile, "utf8");
   await writeNodeFiles(folder, genesis, { ...options.shared, testnet, node, trusted });

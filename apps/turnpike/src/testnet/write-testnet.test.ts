@@ -7,6 +7,7 @@ import { isAppError } from "@turnpike/base";
 import {
   CHAIN_PROFILES,
   ChainApp,
+  chainHome,
   loadNodeKey,
   loadValidatorKey,
   nodeIdOf,
@@ -16,7 +17,6 @@ import {
 } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import { loadConfig } from "@turnpike/config";
-import { chainHome } from "../wiring/chain-layout.ts";
 import { cometConfigText } from "./node-files.ts";
 import { namespaceAddress, networkNames } from "./plan.ts";
 import { readTestnet, testnetLayout } from "./testnet-file.ts";

@@ -1,8 +1,10 @@
-import { mkdir, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
+  chainHome,
+  consensusKeyOf,
   type GenesisDocument,
   genesisFileText,
   LOCAL_ROLES,
@@ -10,11 +12,11 @@ import {
   type LocalService,
   loadNodeKey,
   localGenesis,
+  makeNodeFolder,
   nodeIdOf,
 } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
-import { consensusKeyOf, namedKey, UNSIGNED } from "../wiring/chain-home.ts";
-import { chainHome } from "../wiring/chain-layout.ts";
+import { namedKey } from "../wiring/chain-home.ts";
 import { type ConsensusTimes, cometConfigText, type NodeFilesInput, turnpikeConfigText } from "./node-files.ts";
 import { newTestnetId, type Testnet, type TestnetNode, type TestnetWish, validatorHosts } from "./plan.ts";
 import { type TestnetLayout, testnetLayout, writeTestnetFile } from "./testnet-file.ts";
@@ -68,12 +70,10 @@ export function sharedInput(
 }
 
 /** Makes a node's folder and keys, and gives CometBFT's id of it. */
-export async function makeNodeFolder(folder: string): Promise<string> {
+export async function makeNode(folder: string): Promise<string> {
   const home = chainHome(folder);
-  for (const made of [home.configFolder, home.dataFolder]) await mkdir(made, { recursive: true, mode: 0o700 });
+  await makeNodeFolder(home);
   await consensusKeyOf(folder);
-  // What CometBFT's signer begins with; it does not start without.
-  await writeAtomically(join(home.dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);
   return nodeIdOf((await loadNodeKey(home.nodeKeyFile)).publicKey);
 }
 
@@ -115,7 +115,7 @@ export async function writeTestnet(options: WriteTestnetOptions): Promise<Writte
   for (const [index, host] of hosts.entries()) {
     const name = `node${index}`;
     const folder = layout.nodeFolder(name);
-    nodes.push({ name, isValidator: true, host, nodeId: await makeNodeFolder(folder) });
+    nodes.push({ name, isValidator: true, host, nodeId: await makeNode(folder) });
     const operator = operatorName(index);
     const { signer } = await namedKey(layout.keysFolder, operator);
     accounts[operator] = signer.address;

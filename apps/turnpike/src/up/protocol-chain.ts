@@ -1,10 +1,10 @@
 import { type Log, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, type LocalService, type ProfileName, type Visitor } from "@turnpike/chain";
+import { CHAIN_PROFILES, consensusKeyOf, type LocalService, type ProfileName, type Visitor } from "@turnpike/chain";
 import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
 import { startPortSplitter } from "@turnpike/localnet";
 import { application, createMessage, packAny, service, supplier } from "@turnpike/proto";
 import type { UpFile } from "../up-file.ts";
-import { consensusKeyOf, ensureChain, namedKey } from "../wiring/chain-home.ts";
+import { ensureChain, namedKey } from "../wiring/chain-home.ts";
 import { chainRpcUrl, supplierUrls } from "./addresses.ts";
 import type { InnerPorts } from "./configs.ts";
 import { CHAIN_ID, economyPlan } from "./economy.ts";

@@ -4,7 +4,7 @@ import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
 import { findUp } from "../up-file.ts";
-import { chainHome, DEFAULT_CHAIN_HOME, isTestnetFolder } from "./chain-layout.ts";
+import { DEFAULT_CHAIN_HOME, isTestnetFolder, nodeFileOf } from "./chain-folder.ts";
 
 /** Where a command finds the node and the keys. */
 export interface ChainClientFlags {
@@ -98,7 +98,7 @@ export async function nodeUrl(flags: ChainClientFlags, cwd = process.cwd()): Pro
   const found = upOf(flags, cwd);
   if (found !== undefined) return found.up.chain.rpc;
   const named = resolve(cwd, flags.home ?? DEFAULT_CHAIN_HOME);
-  const running = await readJson(chainHome(named).nodeFile);
+  const running = await readJson(nodeFileOf(named));
   if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
   return (await testnetNodeUrl(named)) ?? DEFAULT_NODE;
 }

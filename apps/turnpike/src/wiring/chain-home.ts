@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { AppError, bytesToHex, hexToBytes, isRecord, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
+  chainHome,
   type GenesisDocument,
   genesisFileText,
   LOCAL_ROLES,
@@ -12,20 +13,14 @@ import {
   type LocalRole,
   type LocalService,
   type LocalSupplier,
-  loadValidatorKey,
   localGenesis,
-  parseGenesisFile,
+  makeNodeFolder,
+  readGenesis,
   type SuppliedService,
   type Visitor,
 } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
-import { type ChainHome, chainHome } from "./chain-layout.ts";
-
-type ConsensusSigner = Awaited<ReturnType<typeof loadValidatorKey>>;
-
-/** A validator that has signed nothing, as CometBFT writes it. */
-export const UNSIGNED = { height: "0", round: 0, step: 0 };
 
 async function exists(file: string): Promise<boolean> {
   return stat(file).then(
@@ -67,11 +62,6 @@ export async function namedKey(keysFolder: string, name: string): Promise<NamedK
     });
   }
   return { signer: createChainSigner(privateKey), privateKey };
-}
-
-/** Public key that signs blocks, 32 bytes; made when there is none. */
-export async function consensusKeyOf(folder: string): Promise<Uint8Array> {
-  return (await loadValidatorKey(chainHome(folder).validatorKeyFile)).publicKey;
 }
 
 /** Services that a new chain's suppliers serve, and where. Keys are made in the keys' folder. */
@@ -138,15 +128,12 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
       message: `${home.genesisFile} is there already; name an empty folder with --home, or remove this one.`,
     });
   }
-  await mkdir(home.configFolder, { recursive: true, mode: 0o700 });
-  await mkdir(home.dataFolder, { recursive: true, mode: 0o700 });
+  await makeNodeFolder(home);
   const signers = {} as Record<LocalRole, ChainSigner>;
   for (const role of LOCAL_ROLES) signers[role] = (await namedKey(options.keysFolder, role)).signer;
   const { economy: plan, ...rest } = options;
   const economy = plan === undefined ? {} : { economy: await economyOf(plan, options.keysFolder, rest.services[0].id) };
   const genesis = localGenesis({ ...rest, ...economy, signers });
-  // What CometBFT's signer begins with; it does not start without.
-  await writeAtomically(join(home.dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);
   await writeAtomically(home.genesisFile, genesisFileText(genesis));
   return genesis;
 }
@@ -155,32 +142,4 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
 export async function ensureChain(options: InitChainOptions): Promise<GenesisDocument> {
   const home = chainHome(options.home);
   return (await exists(home.genesisFile)) ? readGenesis(home) : initChain(options);
-}
-
-/** Reads a node's genesis. @throws AppError CHAIN_HOME when there is none, or it is none. */
-export async function readGenesis(home: ChainHome): Promise<GenesisDocument> {
-  let text: string;
-  try {
-    text = await readFile(home.genesisFile, "utf8");
-  } catch (cause) {
-    const isMissing = isRecord(cause) && cause.code === "ENOENT";
-    const why = isMissing
-      ? `is missing; make a chain with npx turnpike chain init --home ${home.folder}`
-      : `cannot be read (${cause instanceof Error ? cause.message : "unknown"})`;
-    throw new AppError("CHAIN_HOME", { message: `${home.genesisFile} ${why}.`, cause });
-  }
-  const genesis = parseGenesisFile(text);
-  if (genesis !== undefined) return genesis;
-  throw new AppError("CHAIN_HOME", { message: `${home.genesisFile} is no genesis; restore it from a copy.` });
-}
-
-/**
- * The key that signs blocks. A node that starts makes none: no validator would have it.
- * @throws AppError CHAIN_HOME when there is none, CONFIG_INVALID when it is none
- */
-export async function validatorKeyOf(home: ChainHome): Promise<ConsensusSigner> {
-  if (await exists(home.validatorKeyFile)) return loadValidatorKey(home.validatorKeyFile);
-  throw new AppError("CHAIN_HOME", {
-    message: `${home.validatorKeyFile} is missing: without it this node signs no blocks; restore it from a copy.`,
-  });
 }

@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES } from "@turnpike/chain";
+import { CHAIN_PROFILES, consensusKeyOf } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
 import { type Config, loadConfig } from "@turnpike/config";
 import { bank, base, createMessage, packAny } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
 import { type RunningChain, startChain } from "./chain.ts";
-import { consensusKeyOf, initChain, namedKey } from "./chain-home.ts";
+import { initChain, namedKey } from "./chain-home.ts";
 import { builtinChainServices } from "./chain-services.ts";
 
 const HOUR_MS = 3_600_000;

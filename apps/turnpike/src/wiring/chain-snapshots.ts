@@ -2,6 +2,7 @@ import { AppError, isAppError, type Log, type Metrics } from "@turnpike/base";
 import {
   type AbciServerModules,
   ChainApp,
+  chainHome,
   chainStartOf,
   type GenesisDocument,
   type KeptSnapshot,
@@ -15,7 +16,6 @@ import {
 } from "@turnpike/chain";
 import { type LmdbChainStore, openChainStore, StatePruner } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
-import { chainHome } from "./chain-layout.ts";
 
 export interface StateSyncModules {
   readonly store: LmdbChainStore;

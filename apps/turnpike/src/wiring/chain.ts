@@ -16,9 +16,11 @@ import {
   BlockMeter,
   type ChainApiOptions,
   ChainApp,
+  type ChainHome,
   type ChainSource,
   CometRpc,
   CometSource,
+  chainHome,
   consensusParamsOfGenesis,
   EmbeddedSource,
   EventLoopQueue,
@@ -29,19 +31,20 @@ import {
   type PocketMachine,
   PROTOCOL_VERSION,
   pocketMachine,
+  readGenesis,
   startAbciServer,
   startGrpcServer,
   startRestServer,
   startRpcServer,
   ThreadedApplication,
+  validatorKeyOf,
   watchChain,
 } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import { type MetricsRegistry, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { hostText } from "../cli/context.ts";
-import { readGenesis, validatorKeyOf } from "./chain-home.ts";
-import { type ChainHome, chainHome } from "./chain-layout.ts";
+import { nodeFileOf } from "./chain-folder.ts";
 import { stateSync } from "./chain-snapshots.ts";
 import { reportCurve } from "./curve.ts";
 
@@ -273,14 +276,15 @@ export async function startChain(config: Config, folder: string, modules: StartC
   // After the servers: what comes first needs none of them.
   application.warm();
   // Commands that get the folder find the node by it.
+  const nodeFile = nodeFileOf(home.folder);
   const node = { rpc: urls.rpc ?? chain.cometRpcUrl ?? COMET_RPC, rest: served.rest, grpc: served.grpc };
   try {
-    await writeAtomically(home.nodeFile, `${JSON.stringify(node)}\n`);
+    await writeAtomically(nodeFile, `${JSON.stringify(node)}\n`);
   } catch (cause) {
     // On a full disk the node still answers, and makes blocks when there is room.
-    log.warn({ cause, file: home.nodeFile }, "where this node listens cannot be noted; commands need --node");
+    log.warn({ cause, file: nodeFile }, "where this node listens cannot be noted; commands need --node");
   }
-  stack.defer(() => rm(home.nodeFile, { force: true }));
+  stack.defer(() => rm(nodeFile, { force: true }));
   const owned = stack.move();
   return {
     chainId: genesis.chain_id,

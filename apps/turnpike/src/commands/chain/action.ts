@@ -1,7 +1,14 @@
 import { join, resolve } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { AppError, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, genesisFileText, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
+import {
+  CHAIN_PROFILES,
+  chainHome,
+  consensusKeyOf,
+  genesisFileText,
+  LOCAL_ROLES,
+  type ProfileName,
+} from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
@@ -9,8 +16,8 @@ import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
 import { exportChain, startChain } from "../../wiring/chain.ts";
 import { keysFolderOf } from "../../wiring/chain-client.ts";
-import { consensusKeyOf, initChain, namedKey } from "../../wiring/chain-home.ts";
-import { chainHome, nodeFolder } from "../../wiring/chain-layout.ts";
+import { nodeFolder } from "../../wiring/chain-folder.ts";
+import { initChain, namedKey } from "../../wiring/chain-home.ts";
 
 export interface ChainStartOptions {
   readonly json?: boolean;

@@ -3,12 +3,11 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
-import { makeSnapshot, SnapshotFolder } from "@turnpike/chain";
+import { chainHome, makeSnapshot, SnapshotFolder } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import { loadConfig } from "@turnpike/config";
 import { runCommand, startTestChain } from "../../../../test/chain-part.ts";
 import { startChain } from "../../../wiring/chain.ts";
-import { chainHome } from "../../../wiring/chain-layout.ts";
 
 interface Shown {
   readonly height: string;

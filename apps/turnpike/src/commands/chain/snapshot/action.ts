@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, bytesToHex } from "@turnpike/base";
-import type { KeptSnapshot } from "@turnpike/chain";
+import { chainHome, type KeptSnapshot } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { configOf } from "../../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../../cli/context.ts";
 import { createLog } from "../../../cli/logging.ts";
 import { createProgressLine } from "../../../cli/progress-line.ts";
-import { chainHome, isTestnetFolder, nodeFolder } from "../../../wiring/chain-layout.ts";
+import { isTestnetFolder, nodeFolder } from "../../../wiring/chain-folder.ts";
 import { listSnapshots, snapshotChain } from "../../../wiring/chain-snapshots.ts";
 
 export interface ChainSnapshotListOptions {

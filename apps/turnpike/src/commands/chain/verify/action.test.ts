@@ -3,9 +3,9 @@ import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { chainHome } from "@turnpike/chain";
 import { openChainStore } from "@turnpike/chain-store";
 import { runCommand, startTestChain } from "../../../../test/chain-part.ts";
-import { chainHome } from "../../../wiring/chain-layout.ts";
 
 const verify = (home: string, ...args: string[]) => runCommand(["chain", "verify", "--home", home, ...args]);
 

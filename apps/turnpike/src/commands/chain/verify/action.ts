@@ -2,10 +2,11 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { AppError, type ErrorCode } from "@turnpike/base";
+import { chainHome } from "@turnpike/chain";
 import { configOf } from "../../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../../cli/context.ts";
 import { createProgressLine } from "../../../cli/progress-line.ts";
-import { chainHome, nodeFolder } from "../../../wiring/chain-layout.ts";
+import { nodeFolder } from "../../../wiring/chain-folder.ts";
 
 export interface ChainVerifyOptions {
   readonly json?: boolean;

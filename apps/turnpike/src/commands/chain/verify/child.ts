@@ -1,7 +1,5 @@
-import { PROTOCOL_VERSION, pocketMachine, verifyChain } from "@turnpike/chain";
+import { chainHome, PROTOCOL_VERSION, pocketMachine, readGenesis, verifyChain } from "@turnpike/chain";
 import { failureOf } from "../../../cli/output.ts";
-import { readGenesis } from "../../../wiring/chain-home.ts";
-import { chainHome } from "../../../wiring/chain-layout.ts";
 import type { VerifyWord } from "./action.ts";
 
 const say = (word: VerifyWord): Promise<void> =>
