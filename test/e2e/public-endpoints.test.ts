@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
+import { publicEndpoints } from "@turnpike/devnet";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
-import { publicEndpoints } from "../../apps/turnpike/src/up/public-endpoints.ts";
 import { startRelay } from "./relay-rig.ts";
 
 const BASE = 8453;

@@ -27,7 +27,7 @@ suite("tiers of tests", () => {
       [],
     );
     assert.ok(skip.test(readText("packages/gateway/src/limits/redis-store.test.ts")));
-    assert.ok(skip.test(readText("apps/turnpike/src/testnet/comet-keys.test.ts")));
+    assert.ok(skip.test(readText("packages/devnet/src/testnet/comet-keys.test.ts")));
   });
 
   test("only files beyond the quick tier that are not of money may run again", () => {

@@ -28,12 +28,12 @@ export const QUICK_END_TO_END: Readonly<Record<string, string>> = {
 
 /** Tests beside the code that the quick tier leaves out, and why. */
 export const BEYOND_QUICK: Readonly<Record<string, string>> = {
-  "apps/turnpike/src/up/up.test.ts": "starts the whole service twice, and kills its parts",
+  "apps/turnpike/src/commands/up/up.test.ts": "starts the whole service twice, and kills its parts",
   "packages/chain/src/engine/engine-kill.test.ts": "kills a process at each step",
   "packages/chain/src/snapshots/snapshots-kill.test.ts": "kills a process at each step",
   "packages/chain-store/src/chain-store-kill.test.ts": "kills a process at each step",
-  "apps/turnpike/src/testnet/running-testnet.test.ts": "needs CometBFT and network namespaces",
-  "apps/turnpike/src/testnet/comet-keys.test.ts": "needs CometBFT",
+  "apps/turnpike/src/commands/chain/testnet/running-testnet.test.ts": "needs CometBFT and network namespaces",
+  "packages/devnet/src/testnet/comet-keys.test.ts": "needs CometBFT",
   "packages/chain/src/abci/comet-node.test.ts": "needs CometBFT",
   "packages/chain/src/abci/state-sync.test.ts": "needs CometBFT",
   "packages/chain/src/watch/comet-node.test.ts": "needs CometBFT",
@@ -54,7 +54,7 @@ const MONEY = [
   "packages/payment/",
   "packages/client/",
   "packages/supplier/",
-  "apps/turnpike/src/up/up.test.ts",
+  "apps/turnpike/src/commands/up/up.test.ts",
   "test/chaos/kill",
   "test/chaos/payment/",
   "test/chaos/supply/",

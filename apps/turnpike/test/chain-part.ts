@@ -16,9 +16,9 @@ import {
   pocketMachine,
   startRpcServer,
 } from "@turnpike/chain";
+import { initChain } from "@turnpike/devnet";
 import { eventually } from "@turnpike/testkit";
 import { program } from "../src/main.ts";
-import { initChain } from "../src/wiring/chain-home.ts";
 
 /** What a command wrote, and what it threw. */
 export interface RanCommand {

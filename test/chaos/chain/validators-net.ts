@@ -6,13 +6,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { isAppError, systemClock } from "@turnpike/base";
 import { CHAIN_PROFILES } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
-import { joinTestnet } from "../../../apps/turnpike/src/testnet/join.ts";
-import { addressesOf } from "../../../apps/turnpike/src/testnet/plan.ts";
-import { findTestnetPrograms } from "../../../apps/turnpike/src/testnet/programs.ts";
-import { RunningTestnet } from "../../../apps/turnpike/src/testnet/running-testnet.ts";
-import { nodeNamed, type TestnetLayout } from "../../../apps/turnpike/src/testnet/testnet-file.ts";
-import { sharedInput, writeTestnet } from "../../../apps/turnpike/src/testnet/write-testnet.ts";
+import {
+  addressesOf,
+  findTestnetPrograms,
+  joinTestnet,
+  nodeNamed,
+  RunningTestnet,
+  sharedInput,
+  type TestnetLayout,
+  writeTestnet,
+} from "@turnpike/devnet";
 
+const COMMAND_FILE = join(import.meta.dirname, "../../../apps/turnpike/bin/turnpike.js");
 /** Id of the chain. */
 export const CHAIN_ID = "validators-1";
 /** Blocks between snapshots. */
@@ -80,7 +85,8 @@ export class ValidatorsNet implements AsyncDisposable {
     const events: string[] = [];
     const onEvent = (text: string): void => void events.push(text);
     const programs = await findTestnetPrograms(process.env);
-    const modules = { programs, env: process.env, clock: systemClock, onEvent };
+    const command = [process.execPath, COMMAND_FILE];
+    const modules = { programs, command, env: process.env, clock: systemClock, onEvent };
     const running = stack.use(await RunningTestnet.start({ layout }, modules));
     return new ValidatorsNet(layout, running, events, stack.move());
   }

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
-import { findUp, isUpStarting, type UpFacts } from "../up-file.ts";
+import { findUp, isUpStarting, type UpFacts } from "@turnpike/devnet/files";
 import type { CommandContext } from "./context.ts";
 
 /** What says who buys and where. */

@@ -14,8 +14,8 @@ import {
   subscribeBlocks,
 } from "@turnpike/chain-client";
 import { type Any, bank, createMessage, packAny } from "@turnpike/proto";
+import { startFakeRpc, statusAt } from "@turnpike/testkit";
 import { startTestChain, type TestChain } from "../../test/chain-part.ts";
-import { startFakeRpc, statusAt } from "../../test/testnet-rpc.ts";
 import { findKey, firstAnswering, keysFolderOf, nodeUrl } from "./chain-client.ts";
 
 let chain: TestChain;

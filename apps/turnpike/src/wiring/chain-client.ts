@@ -3,7 +3,7 @@ import { basename, dirname, extname, join, resolve, sep } from "node:path";
 import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/base";
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
-import { findUp } from "../up-file.ts";
+import { addressesOf, findUp, readTestnet, testnetLayout } from "@turnpike/devnet/files";
 import { DEFAULT_CHAIN_HOME, isTestnetFolder, nodeFileOf } from "./chain-folder.ts";
 
 /** Where a command finds the node and the keys. */
@@ -64,10 +64,6 @@ export async function firstAnswering(urls: readonly string[]): Promise<string | 
 /** RPC of the first node of a testnet that answers; undefined where the folder is no testnet's. */
 async function testnetNodeUrl(folder: string): Promise<string | undefined> {
   if (!isTestnetFolder(folder)) return undefined;
-  const [{ readTestnet, testnetLayout }, { addressesOf }] = await Promise.all([
-    import("../testnet/testnet-file.ts"),
-    import("../testnet/plan.ts"),
-  ]);
   const { nodes } = await readTestnet(testnetLayout(folder));
   const urls = nodes.slice(0, MOST_PROBES).map((one) => addressesOf(one).rpc);
   const found = await firstAnswering(urls);

@@ -9,11 +9,10 @@ import { silentLog, systemClock } from "@turnpike/base";
 import { CHAIN_PROFILES, consensusKeyOf } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
 import { type Config, loadConfig } from "@turnpike/config";
+import { builtinChainServices, initChain, namedKey } from "@turnpike/devnet";
 import { bank, base, createMessage, packAny } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
 import { type RunningChain, startChain } from "./chain.ts";
-import { initChain, namedKey } from "./chain-home.ts";
-import { builtinChainServices } from "./chain-services.ts";
 
 const HOUR_MS = 3_600_000;
 const modules = { log: silentLog };

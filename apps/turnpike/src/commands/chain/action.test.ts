@@ -19,10 +19,9 @@ import { after, afterEach, before, suite, test } from "node:test";
 import { type AppError, isAppError, silentLog } from "@turnpike/base";
 import { CHAIN_PROFILES, consensusKeyOf, type GenesisDocument, parseGenesisFile } from "@turnpike/chain";
 import { type Config, loadConfig } from "@turnpike/config";
+import { builtinChainServices, initChain } from "@turnpike/devnet";
 import { COMMAND_FILE, type Ran, runInProcess } from "../../../test/run-command.ts";
 import { exportChain, type RunningChain, startChain } from "../../wiring/chain.ts";
-import { initChain } from "../../wiring/chain-home.ts";
-import { builtinChainServices } from "../../wiring/chain-services.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike-chain-command-"));
 const config = join(folder, "turnpike.yaml");

@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import { type CommandContext, withConfig, withJson } from "../../cli/context.ts";
-import type { ChainExportOptions, ChainInitOptions, ChainStartOptions } from "./action.ts";
+import type { ChainExportOptions, ChainStartOptions } from "./action.ts";
+import type { ChainInitOptions } from "./init.ts";
 import { snapshotCommand } from "./snapshot/command.ts";
 import { testnetCommand } from "./testnet/command.ts";
 import { verifyCommand } from "./verify/command.ts";
@@ -40,7 +41,7 @@ function initCommand(context: CommandContext): Command {
             .default("fast"),
         )
         .action(async (_opts: ChainInitOptions, self: Command) => {
-          const { init } = await import("./action.ts");
+          const { init } = await import("./init.ts");
           await init(self.optsWithGlobals<ChainInitOptions>(), context);
         }),
     ),
@@ -89,7 +90,7 @@ function keyCommand(): Command {
       .argument("<name>", "name of the key")
       .option("--home <folder>", "folder above the keys: of a node, or of a testnet")
       .action(async (name: string, _opts: ChainStartOptions, self: Command) => {
-        const { key } = await import("./action.ts");
+        const { key } = await import("./key.ts");
         await key(name, self.optsWithGlobals<ChainStartOptions>());
       }),
   );

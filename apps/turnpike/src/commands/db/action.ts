@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { AppError, type SettlementId, unitsToDecimal } from "@turnpike/base";
 import { type Config, relayerKeys } from "@turnpike/config";
+import { findUpConfig, isUpStarting } from "@turnpike/devnet/files";
 import type { PaymentRecord, PaymentState } from "@turnpike/payment";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../../cli/context.ts";
 import { createLog } from "../../cli/logging.ts";
-import { findUpConfig, isUpStarting } from "../../up-file.ts";
 import { sells } from "../../wiring/catalogue.ts";
 import { type LedgerRole, ledgerPayment, ledgerPayments, ledgerSums, migrateLedger } from "../../wiring/ledger.ts";
 import { hasPortal, migratePortal } from "../../wiring/portal-db.ts";

@@ -1,12 +1,12 @@
 import { AppError, isAppError } from "@turnpike/base";
 import { type Config, readClosedFile } from "@turnpike/config";
+import { findUpConfig } from "@turnpike/devnet/files";
 import { revokeToken } from "@turnpike/portal-db";
 import { configFileOf, configOf } from "../../cli/config-file.ts";
 import { type CommandContext, hostText, outputOf } from "../../cli/context.ts";
 import { secondsOf } from "../../cli/duration.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
-import { findUpConfig } from "../../up-file.ts";
 import { mintPortalToken, portalKeys, portalOwnerUrl, startPortal } from "../../wiring/portal-db.ts";
 import type { DbOptions } from "./action.ts";
 

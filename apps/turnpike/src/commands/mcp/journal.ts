@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { isAppError, isRecord } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
 import type { Environment } from "@turnpike/config";
-import { findUp } from "../../up-file.ts";
+import { findUp } from "@turnpike/devnet/files";
 
 /** Processes that may serve one buyer at once, each with a journal of its own. */
 const MAX_JOURNALS = 8;

@@ -1,8 +1,7 @@
-import { request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
 import { AppError, ERRORS, type ErrorCode, errorRow, isRecord, parseJson } from "@turnpike/base";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, hostText } from "../../cli/context.ts";
+import { type HttpReply, httpExchange } from "../../cli/http-exchange.ts";
 
 /** Where an admin API is, and the token for it. */
 export interface AdminAddress {
@@ -18,7 +17,6 @@ export interface AdminFlags {
 }
 
 const TIMEOUT_MS = 60_000;
-const MAX_BYTES = 64 * 1_048_576;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
 /**
@@ -50,35 +48,6 @@ export function adminAddress(flags: AdminFlags, context: CommandContext): AdminA
   return { url: `http://${hostText(WILDCARDS[config.host] ?? config.host)}:${config.port}`, token };
 }
 
-interface Reply {
-  readonly status: number;
-  readonly body: Buffer;
-}
-
-function exchange(url: URL, verb: string, token: string, body: string | undefined): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-  const send = url.protocol === "https:" ? httpsRequest : httpRequest;
-  const headers = {
-    Authorization: `Bearer ${token}`,
-    ...(body === undefined ? {} : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
-  };
-  const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const request = send(url, { method: verb, headers, agent: false, signal }, (response) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    response.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes > MAX_BYTES) response.destroy(new RangeError("too large"));
-      else chunks.push(chunk);
-    });
-    response.on("error", reject);
-    response.on("end", () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }));
-  });
-  request.on("error", reject);
-  request.end(body);
-  return promise;
-}
-
 /**
  * Sends one request to an admin API, and gives the JSON of its answer.
  * @throws AppError with the code that it answered, or ADMIN_UNREACHABLE.
@@ -89,10 +58,15 @@ export async function askAdmin(
   path: string,
   body?: unknown,
 ): Promise<unknown> {
-  let reply: Reply;
+  let reply: HttpReply;
   try {
     const text = body === undefined ? undefined : JSON.stringify(body);
-    reply = await exchange(new URL(address.url + path), verb, address.token, text);
+    reply = await httpExchange(new URL(address.url + path), {
+      verb,
+      token: address.token,
+      body: text,
+      timeoutMs: TIMEOUT_MS,
+    });
   } catch (cause) {
     const message = `The gateway's admin API at ${address.url} cannot be reached.`;
     throw new AppError("ADMIN_UNREACHABLE", { message, cause });

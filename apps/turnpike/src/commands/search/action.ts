@@ -1,12 +1,12 @@
 import { AppError, isAppError } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
+import { findUpConfig } from "@turnpike/devnet/files";
 import type { IndexedSource, IndexProgress, SourceKind } from "@turnpike/search";
 import { configFileOf, configOf } from "../../cli/config-file.ts";
 import { type CommandContext, hostText, outputOf } from "../../cli/context.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
 import { createProgressLine } from "../../cli/progress-line.ts";
-import { findUpConfig } from "../../up-file.ts";
 import { openLocalIndex, startSearch } from "../../wiring/search.ts";
 import { createSourceIndex, type Source } from "../../wiring/search-index.ts";
 

@@ -1,11 +1,11 @@
 import { AppError, isRecord } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
+import { findUpConfig } from "@turnpike/devnet/files";
 import { configFileOf, configOf } from "../../cli/config-file.ts";
 import { type CommandContext, hostText, outputOf } from "../../cli/context.ts";
+import { httpExchange } from "../../cli/http-exchange.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
-import { localGet } from "../../up/http-ready.ts";
-import { findUpConfig } from "../../up-file.ts";
 import { startSupplier } from "../../wiring/supplier.ts";
 import { checkSupplier } from "../../wiring/supplier-check.ts";
 import { statusLines } from "./text.ts";
@@ -45,8 +45,9 @@ export async function start(opts: SupplierOptions, context: CommandContext): Pro
 /** The status that a running supplier answers with; undefined when none does. */
 async function askStatus({ metrics: { host, port } }: Config["supplier"]): Promise<unknown> {
   if (port === undefined) return undefined;
-  const answer = await localGet(`http://${hostText(host)}:${port}/status`, STATUS_TIMEOUT_MS);
-  return answer?.status === 200 ? JSON.parse(answer.text) : undefined;
+  const url = new URL(`http://${hostText(host)}:${port}/status`);
+  const reply = await httpExchange(url, { verb: "GET", timeoutMs: STATUS_TIMEOUT_MS }).catch(() => undefined);
+  return reply?.status === 200 ? JSON.parse(reply.body.toString("utf8")) : undefined;
 }
 
 /**

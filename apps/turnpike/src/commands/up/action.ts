@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
 import type { ProfileName } from "@turnpike/chain";
-import type { UpPorts } from "../../up/layout.ts";
-import { createProgress } from "../../up/progress.ts";
+import type { UpPorts } from "@turnpike/devnet/ports";
+import { OWN_COMMAND } from "../../cli/own-command.ts";
+import { createProgress } from "./progress.ts";
 
 /** Two signals within this time are one wish: a terminal's Ctrl-C and npm may both deliver it. */
 const SAME_WISH_MS = 1_000;
@@ -92,7 +93,7 @@ export async function up(flags: UpFlags): Promise<void> {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // Loaded after the ports are checked, while signals are listened to already: it takes a while.
-  const { runUp } = await import("../../up/run.ts");
+  const { runUp } = await import("@turnpike/devnet");
   try {
     await runUp(
       {
@@ -102,6 +103,7 @@ export async function up(flags: UpFlags): Promise<void> {
         profile: flags.profile,
         isPublic: flags.public === true,
         databaseUrl: flags.databaseUrl === undefined || flags.databaseUrl === "" ? undefined : flags.databaseUrl,
+        command: OWN_COMMAND,
       },
       { progress, stop, force },
     );

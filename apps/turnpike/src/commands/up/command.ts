@@ -1,5 +1,5 @@
+import { DEFAULT_PORTS, portFlag, type UpPorts } from "@turnpike/devnet/ports";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { DEFAULT_PORTS, portFlag, type UpPorts } from "../../up/layout.ts";
 import type { UpFlags } from "./action.ts";
 
 function portNumber(text: string): number {

@@ -84,4 +84,13 @@ suite("turnpike chain testnet", { timeout: 180_000 }, () => {
     const lacks = process.getuid?.() === 0 ? /no-comet is missing; install CometBFT 0\.38|ip is missing/ : /need root/;
     await assert.rejects(start({ home: here }, context), { code: "DEPENDENCY_MISSING", message: lacks });
   });
+
+  test("a count of validators that cannot be is refused in one way", async () => {
+    for (const count of ["0", "17", "four", "99999999999"]) {
+      assert.equal(
+        await refused("--home", join(folder, "net"), "--validators", count),
+        "USAGE --validators: expected 1 to 16.",
+      );
+    }
+  });
 });

@@ -1,27 +1,36 @@
 import { resolve } from "node:path";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
+import { readCatalogue } from "@turnpike/catalogue";
 import { CHAIN_PROFILES, type ProfileName } from "@turnpike/chain";
+import {
+  addressesOf,
+  askStart,
+  ChainWatch,
+  findIp,
+  findTestnetPrograms,
+  joinTestnet,
+  localServices,
+  nodeNamed,
+  RunningTestnet,
+  readTestnet,
+  refuseRunner,
+  runnerOf,
+  sharedInput,
+  shellText,
+  stopTestnet,
+  type Testnet,
+  type TestnetLayout,
+  type TestnetNode,
+  testnetJson,
+  testnetLayout,
+  writeTestnet,
+} from "@turnpike/devnet";
 import { configOf } from "../../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../../cli/context.ts";
 import { serve } from "../../../cli/lifecycle.ts";
 import type { Output } from "../../../cli/output.ts";
-import { askStart } from "../../../testnet/asked-starts.ts";
-import { ChainWatch } from "../../../testnet/chain-watch.ts";
-import { joinTestnet } from "../../../testnet/join.ts";
-import { refuseRunner, runnerOf, stopTestnet } from "../../../testnet/leftovers.ts";
-import { addressesOf, type Testnet, type TestnetNode } from "../../../testnet/plan.ts";
-import { findIp, findTestnetPrograms } from "../../../testnet/programs.ts";
-import { RunningTestnet } from "../../../testnet/running-testnet.ts";
-import {
-  nodeNamed,
-  readTestnet,
-  shellText,
-  type TestnetLayout,
-  testnetJson,
-  testnetLayout,
-} from "../../../testnet/testnet-file.ts";
-import { sharedInput, writeTestnet } from "../../../testnet/write-testnet.ts";
-import { chainServices } from "../../../wiring/chain-services.ts";
+import { OWN_COMMAND } from "../../../cli/own-command.ts";
+import { catalogueOptions } from "../../../wiring/catalogue.ts";
 
 export interface TestnetOptions {
   readonly json?: boolean;
@@ -94,7 +103,7 @@ export async function write(opts: TestnetWriteOptions, context: CommandContext):
     chainId: opts.chainId,
     profile: CHAIN_PROFILES[opts.profile],
     genesisTime: new Date(systemClock.nowMs()).toISOString(),
-    services: chainServices(configOf(context, opts.config)),
+    services: localServices(readCatalogue(catalogueOptions(configOf(context, opts.config))).catalogue),
     supplierUrls: SUPPLIER_URLS,
   });
   output.result({ home, file: layout.file, keysFolder: layout.keysFolder, accounts, ...testnetJson(testnet) });
@@ -188,7 +197,7 @@ export async function start(opts: TestnetStartOptions, context: CommandContext):
     output.result({ event });
     output.line(event);
   };
-  const modules = { programs, env: context.env, clock: systemClock, onEvent };
+  const modules = { programs, command: OWN_COMMAND, env: context.env, clock: systemClock, onEvent };
   // What happens is said on the output; a log would say it again.
   await serve(context, { log: silentLog }, async () => {
     const stack = new AsyncDisposableStack();

@@ -1,0 +1,44 @@
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+
+const MAX_BYTES = 64 * 1_048_576;
+
+/** A response with its body. */
+export interface HttpReply {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+export interface HttpExchangeOptions {
+  readonly verb: "GET" | "POST" | "PUT";
+  /** Of the Authorization header, where one is needed. */
+  readonly token?: string;
+  /** JSON. */
+  readonly body?: string | undefined;
+  readonly timeoutMs: number;
+}
+
+/** One request on a connection of its own. Rejects when there is no whole response in time. */
+export function httpExchange(url: URL, { verb, token, body, timeoutMs }: HttpExchangeOptions): Promise<HttpReply> {
+  const { promise, resolve, reject } = Promise.withResolvers<HttpReply>();
+  const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const headers = {
+    ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    ...(body === undefined ? {} : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
+  };
+  const signal = AbortSignal.timeout(timeoutMs);
+  const request = send(url, { method: verb, headers, agent: false, signal }, (response) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    response.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > MAX_BYTES) response.destroy(new RangeError("too large"));
+      else chunks.push(chunk);
+    });
+    response.on("error", reject);
+    response.on("end", () => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }));
+  });
+  request.on("error", reject);
+  request.end(body);
+  return promise;
+}
