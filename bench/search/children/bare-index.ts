@@ -1,5 +1,5 @@
 import { silentLog } from "@turnpike/base";
-import { createThreadPool, type ThreadPool } from "../../../packages/search/src/local/thread-pool.ts";
+import { ThreadPool } from "../../../packages/search/src/local/thread-pool.ts";
 import { serveParent } from "../../lib/child.ts";
 import { openBare } from "../bare.ts";
 import { build, type IndexOperations, runQueries } from "../work.ts";
@@ -15,7 +15,7 @@ serveParent<IndexOperations>(
     },
     async open({ file, threads }) {
       pool = owned.use(
-        createThreadPool(
+        new ThreadPool(
           {
             file,
             threads,

@@ -7,7 +7,7 @@ import { silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { openLocalEngine } from "./engine.ts";
-import { createThreadPool } from "./thread-pool.ts";
+import { ThreadPool } from "./thread-pool.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -18,7 +18,7 @@ const pool = (
   code: string,
   more: { readonly threads?: number; readonly timeoutMs?: number; readonly maxQueued?: number },
 ) =>
-  createThreadPool(
+  new ThreadPool(
     {
       file: "none",
       maxSnippetChars: 100,

@@ -1,6 +1,6 @@
 import { AppError, isAppError, type Log } from "@turnpike/base";
 import type { EngineHit, IndexStats, SearchEngine, SourceDocument } from "../types.ts";
-import { createThreadPool } from "./thread-pool.ts";
+import { ThreadPool } from "./thread-pool.ts";
 
 /** The index as an engine, and what else is read of it. */
 export interface LocalEngine extends SearchEngine {
@@ -28,7 +28,7 @@ const WEB = /^https?:\/\//iu;
 
 /** Opens the index of a file for searching, in threads of its own. An index that is not there yet has no hits. */
 export function openLocalEngine(opts: LocalEngineOptions, modules: { readonly log: Log }): LocalEngine {
-  const pool = createThreadPool(
+  const pool = new ThreadPool(
     {
       file: opts.file,
       threads: opts.threads,

@@ -36,6 +36,8 @@ function digestOf({ title, text, language, date, collection }: SourceDocument): 
   return createHash("sha256").update(all).digest().subarray(0, 16);
 }
 
+const BUSY_TIMEOUT_MS = 10_000;
+
 /**
  * Opens the index for writing, and creates it where there is none. One writer works at a time: a call waits
  * `busyTimeoutMs` for the others.
@@ -44,43 +46,115 @@ function digestOf({ title, text, language, date, collection }: SourceDocument): 
  */
 export function openIndexWriter(opts: IndexWriterOptions, modules: { readonly log: Log }): IndexWriter {
   const { file } = opts;
-  const database = openForWriting(file, opts.busyTimeoutMs ?? 10_000);
+  const database = openForWriting(file, opts.busyTimeoutMs ?? BUSY_TIMEOUT_MS);
   modules.log.debug({ file }, "search index opened for writing");
   try {
-    return onIndex(file, () => createWriter(file, database));
+    return onIndex(file, () => new SqliteIndexWriter(file, database));
   } catch (error) {
     database.close();
     throw error;
   }
 }
 
-function createWriter(file: string, database: DatabaseSync): IndexWriter {
-  const collectionId = database.prepare(
-    "insert into collections (name) values (?) on conflict (name) do update set name = excluded.name returning id",
-  );
-  const known = database.prepare("select id, digest from documents where url = ?");
-  const add = database.prepare(
-    "insert into documents (url, title, language, date, collection, digest) values (?, ?, ?, ?, ?, ?) " +
-      "on conflict (url) do update set title = excluded.title, language = excluded.language, date = excluded.date, " +
-      "collection = excluded.collection, digest = excluded.digest returning id",
-  );
-  const addText = database.prepare("insert or replace into texts (id, body) values (?, ?)");
-  const addTerms = database.prepare(
-    "insert into terms (rowid, title, headings, address, body, forms) values (?, ?, ?, ?, ?, ?)",
-  );
-  const dropTerms = database.prepare("delete from terms where rowid = ?");
-  const dropText = database.prepare("delete from texts where id = ?");
-  const drop = database.prepare("delete from documents where id = ?");
-  const pageOf = database.prepare(
-    "select d.id, d.url from documents d where d.collection = (select id from collections where name = ?) and d.id > ? " +
-      "order by d.id limit ?",
-  );
-
+function prepare(database: DatabaseSync) {
+  const statements = {
+    collectionId: database.prepare(
+      "insert into collections (name) values (?) on conflict (name) do update set name = excluded.name returning id",
+    ),
+    known: database.prepare("select id, digest from documents where url = ?"),
+    add: database.prepare(
+      "insert into documents (url, title, language, date, collection, digest) values (?, ?, ?, ?, ?, ?) " +
+        "on conflict (url) do update set title = excluded.title, language = excluded.language, date = excluded.date, " +
+        "collection = excluded.collection, digest = excluded.digest returning id",
+    ),
+    addText: database.prepare("insert or replace into texts (id, body) values (?, ?)"),
+    addTerms: database.prepare(
+      "insert into terms (rowid, title, headings, address, body, forms) values (?, ?, ?, ?, ?, ?)",
+    ),
+    deleteTerms: database.prepare("delete from terms where rowid = ?"),
+    deleteText: database.prepare("delete from texts where id = ?"),
+    deleteDocument: database.prepare("delete from documents where id = ?"),
+    page: database.prepare(
+      "select d.id, d.url from documents d where d.collection = (select id from collections where name = ?) and d.id > ? " +
+        "order by d.id limit ?",
+    ),
+  };
   // FTS5 leaves row ids behind that no number holds
-  for (const statement of [addText, addTerms, dropTerms, dropText, drop]) statement.setReadBigInts(true);
+  const { addText, addTerms, deleteTerms, deleteText, deleteDocument } = statements;
+  for (const statement of [addText, addTerms, deleteTerms, deleteText, deleteDocument]) statement.setReadBigInts(true);
+  return statements;
+}
 
-  function transaction<T>(run: () => T): T {
-    return onIndex(file, () => {
+class SqliteIndexWriter implements IndexWriter {
+  readonly #file: string;
+  readonly #database: DatabaseSync;
+  readonly #statements: ReturnType<typeof prepare>;
+
+  constructor(file: string, database: DatabaseSync) {
+    this.#file = file;
+    this.#database = database;
+    this.#statements = prepare(database);
+  }
+
+  put(documents: readonly SourceDocument[]): void {
+    this.#transaction(() => {
+      for (const document of documents) this.#putOne(document);
+    });
+  }
+
+  remove(urls: readonly string[]): number {
+    const { known, deleteTerms, deleteText, deleteDocument } = this.#statements;
+    return this.#transaction(() => {
+      let removed = 0;
+      for (const url of urls) {
+        const id = known.get(url)?.id;
+        if (id === undefined || id === null) continue;
+        deleteTerms.run(id);
+        deleteText.run(id);
+        deleteDocument.run(id);
+        removed++;
+      }
+      return removed;
+    });
+  }
+
+  *urlsOf(collection: string): Iterable<string> {
+    let after = 0;
+    for (;;) {
+      const rows = onIndex(this.#file, () => this.#statements.page.all(collection, after, PAGE));
+      for (const row of rows) yield String(row.url);
+      if (rows.length < PAGE) return;
+      after = Number(rows.at(-1)?.id);
+    }
+  }
+
+  stats(): IndexStats {
+    return onIndex(this.#file, () => readStats(this.#database, bytesOf(this.#file)));
+  }
+
+  optimize(): void {
+    onIndex(this.#file, () => {
+      this.#database.exec("insert into terms (terms) values ('optimize')");
+      // merging leaves about as many free pages as the index has
+      this.#database.exec("pragma incremental_vacuum");
+      this.#database.exec("pragma wal_checkpoint(truncate)");
+    });
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#database.isOpen) return;
+    try {
+      // so that the file is whole by itself when it is copied or moved
+      this.#database.exec("pragma wal_checkpoint(truncate)");
+    } catch {
+      // a reader is in its way: the next one does it
+    }
+    this.#database.close();
+  }
+
+  #transaction<T>(run: () => T): T {
+    const database = this.#database;
+    return onIndex(this.#file, () => {
       database.exec("begin immediate");
       try {
         const made = run();
@@ -93,7 +167,8 @@ function createWriter(file: string, database: DatabaseSync): IndexWriter {
     });
   }
 
-  function putOne(given: SourceDocument): void {
+  #putOne(given: SourceDocument): void {
+    const { collectionId, known, add, addText, addTerms, deleteTerms } = this.#statements;
     const document = cleaned(given);
     const digest = digestOf(document);
     const before = known.get(document.url);
@@ -102,55 +177,8 @@ function createWriter(file: string, database: DatabaseSync): IndexWriter {
     const collection = Number(collectionId.get(document.collection.toWellFormed())?.id);
     const id = Number(add.get(url, title, language, date ?? null, collection, digest)?.id);
     addText.run(id, packText(text));
-    if (before !== undefined) dropTerms.run(id);
+    if (before !== undefined) deleteTerms.run(id);
     const terms = documentTerms(document, language);
     addTerms.run(id, terms.title, terms.headings, terms.address, terms.body, terms.forms);
   }
-
-  return {
-    put: (documents) =>
-      transaction(() => {
-        for (const document of documents) putOne(document);
-      }),
-    remove: (urls) =>
-      transaction(() => {
-        let removed = 0;
-        for (const url of urls) {
-          const id = known.get(url)?.id;
-          if (id === undefined || id === null) continue;
-          dropTerms.run(id);
-          dropText.run(id);
-          drop.run(id);
-          removed++;
-        }
-        return removed;
-      }),
-    *urlsOf(collection) {
-      let after = 0;
-      for (;;) {
-        const rows = onIndex(file, () => pageOf.all(collection, after, PAGE));
-        for (const row of rows) yield String(row.url);
-        if (rows.length < PAGE) return;
-        after = Number(rows.at(-1)?.id);
-      }
-    },
-    stats: (): IndexStats => onIndex(file, () => readStats(database, bytesOf(file))),
-    optimize: () =>
-      onIndex(file, () => {
-        database.exec("insert into terms (terms) values ('optimize')");
-        // merging leaves about as many free pages as the index has
-        database.exec("pragma incremental_vacuum");
-        database.exec("pragma wal_checkpoint(truncate)");
-      }),
-    [Symbol.dispose]() {
-      if (!database.isOpen) return;
-      try {
-        // so that the file is whole by itself when it is copied or moved
-        database.exec("pragma wal_checkpoint(truncate)");
-      } catch {
-        // a reader is in its way: the next one does it
-      }
-      database.close();
-    },
-  };
 }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
-import { createAnswerCache } from "./answer-cache.ts";
+import { AnswerCache } from "./answer-cache.ts";
 
 const clockAt = (at: { ms: number }) => ({ nowMs: () => at.ms, monotonicMs: () => at.ms });
 
 test("an answer is given again until its time is over", () => {
   const at = { ms: 0 };
-  const cache = createAnswerCache<string>({ ttlMs: 1_000, maxBytes: 10_000 }, { clock: clockAt(at) });
+  const cache = new AnswerCache<string>({ ttlMs: 1_000, maxBytes: 10_000 }, { clock: clockAt(at) });
   cache.put("a", "A", 100);
   at.ms = 999;
   assert.equal(cache.get("a"), "A");
@@ -17,7 +17,7 @@ test("an answer is given again until its time is over", () => {
 });
 
 test("the longest unused leaves first; what is larger than the cache is not kept", () => {
-  const cache = createAnswerCache<number>({ ttlMs: 1_000, maxBytes: 1_000 }, { clock: clockAt({ ms: 0 }) });
+  const cache = new AnswerCache<number>({ ttlMs: 1_000, maxBytes: 1_000 }, { clock: clockAt({ ms: 0 }) });
   cache.put("a", 1, 200);
   cache.put("b", 2, 200);
   assert.equal(cache.get("a"), 1);
@@ -29,7 +29,7 @@ test("the longest unused leaves first; what is larger than the cache is not kept
 });
 
 test("0 seconds keep nothing", () => {
-  const cache = createAnswerCache<number>({ ttlMs: 0, maxBytes: 1_000 }, { clock: clockAt({ ms: 0 }) });
+  const cache = new AnswerCache<number>({ ttlMs: 0, maxBytes: 1_000 }, { clock: clockAt({ ms: 0 }) });
   cache.put("a", 1, 1);
   assert.equal(cache.get("a"), undefined);
 });
@@ -44,7 +44,7 @@ test("its bytes never go over the limit, nor below zero", () => {
   });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const cache = createAnswerCache<number>({ ttlMs: 500, maxBytes: 2_000 }, { clock: clockAt(at) });
+      const cache = new AnswerCache<number>({ ttlMs: 500, maxBytes: 2_000 }, { clock: clockAt(at) });
       for (const { key, bytes, passMs, isPut } of steps) {
         at.ms += passMs;
         if (isPut) cache.put(key, bytes, bytes);

@@ -7,15 +7,6 @@ export interface AnswerCacheOptions {
   readonly maxBytes: number;
 }
 
-/** Answers that may be given again, the longest unused leave first. */
-export interface AnswerCache<T> {
-  get(key: string): T | undefined;
-  /** Keeps a value that takes so many bytes; one larger than the cache is not kept. */
-  put(key: string, value: T, bytes: number): void;
-  /** What is taken now. */
-  readonly bytes: number;
-}
-
 interface Kept<T> {
   readonly value: T;
   readonly bytes: number;
@@ -25,44 +16,53 @@ interface Kept<T> {
 /** So much an entry takes beside its key and value. */
 const ENTRY_BYTES = 200;
 
-/** Makes a cache bounded by bytes and time. */
-export function createAnswerCache<T>(opts: AnswerCacheOptions, modules: { readonly clock: Clock }): AnswerCache<T> {
-  const { clock } = modules;
-  // In the order of their last use.
-  const kept = new Map<string, Kept<T>>();
-  let total = 0;
+/** Answers that may be given again, bounded by bytes and time; the longest unused leave first. */
+export class AnswerCache<T> {
+  readonly #opts: AnswerCacheOptions;
+  readonly #clock: Clock;
+  /** In the order of their last use. */
+  readonly #kept = new Map<string, Kept<T>>();
+  #bytes = 0;
 
-  const drop = (key: string, entry: Kept<T>): void => {
-    kept.delete(key);
-    total -= entry.bytes;
-  };
+  constructor(opts: AnswerCacheOptions, modules: { readonly clock: Clock }) {
+    this.#opts = opts;
+    this.#clock = modules.clock;
+  }
 
-  return {
-    get bytes() {
-      return total;
-    },
-    get(key) {
-      const entry = kept.get(key);
-      if (entry === undefined) return undefined;
-      kept.delete(key);
-      if (entry.untilMs <= clock.monotonicMs()) {
-        total -= entry.bytes;
-        return undefined;
-      }
-      kept.set(key, entry);
-      return entry.value;
-    },
-    put(key, value, valueBytes) {
-      const bytes = valueBytes + key.length * 2 + ENTRY_BYTES;
-      if (opts.ttlMs <= 0 || bytes > opts.maxBytes) return;
-      const before = kept.get(key);
-      if (before !== undefined) drop(key, before);
-      kept.set(key, { value, bytes, untilMs: clock.monotonicMs() + opts.ttlMs });
-      total += bytes;
-      for (const [oldest, entry] of kept) {
-        if (total <= opts.maxBytes) break;
-        drop(oldest, entry);
-      }
-    },
-  };
+  /** What is taken now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(key: string): T | undefined {
+    const entry = this.#kept.get(key);
+    if (entry === undefined) return undefined;
+    this.#kept.delete(key);
+    if (entry.untilMs <= this.#clock.monotonicMs()) {
+      this.#bytes -= entry.bytes;
+      return undefined;
+    }
+    this.#kept.set(key, entry);
+    return entry.value;
+  }
+
+  /** Keeps a value that takes so many bytes; one larger than the cache is not kept. */
+  put(key: string, value: T, valueBytes: number): void {
+    const { ttlMs, maxBytes } = this.#opts;
+    const bytes = valueBytes + key.length * 2 + ENTRY_BYTES;
+    if (ttlMs <= 0 || bytes > maxBytes) return;
+    const before = this.#kept.get(key);
+    if (before !== undefined) this.#drop(key, before);
+    this.#kept.set(key, { value, bytes, untilMs: this.#clock.monotonicMs() + ttlMs });
+    this.#bytes += bytes;
+    for (const [oldest, entry] of this.#kept) {
+      if (this.#bytes <= maxBytes) break;
+      this.#drop(oldest, entry);
+    }
+  }
+
+  #drop(key: string, entry: Kept<T>): void {
+    this.#kept.delete(key);
+    this.#bytes -= entry.bytes;
+  }
 }

@@ -27,7 +27,7 @@ import {
   requestRefusal,
   unavailable,
 } from "./refusals.ts";
-import { createSearcher, type Searcher, type SearcherOptions } from "./searcher.ts";
+import { Searcher, type SearcherOptions } from "./searcher.ts";
 
 export interface SearchServiceOptions extends SearcherOptions {
   readonly host: string;
@@ -149,7 +149,7 @@ export class SearchService implements AsyncDisposable {
     this.#app.server.maxConnections = options.maxInFlight + MORE_CONNECTIONS;
     this.#addHooks();
     this.#addRoutes();
-    this.#searcher = this.#owned.use(createSearcher(options, { engines, clock, log, metrics }));
+    this.#searcher = this.#owned.use(new Searcher(options, { engines, clock, log, metrics }));
     this.#owned.use(watchIndex(modules));
     this.#owned.defer(async () => {
       this.#isStopping = true;
