@@ -2,14 +2,14 @@ import type { Clock, Log, Metrics } from "@turnpike/base";
 import { checkPortalDb } from "./database/migrate.ts";
 import { askInTime, createRolePool, type RolePool } from "./database/pool.ts";
 import { startRetention } from "./database/retention.ts";
-import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
+import { WatchedRoleViews } from "./database/role-views.ts";
 import { runWithRole, withRole } from "./database/session.ts";
 import type { PortalTransactions } from "./http/run-plan.ts";
 import { PortalServer, type PortalServerOptions } from "./http/server.ts";
-import { createTokenSlots } from "./http/token-slots.ts";
+import { TokenSlots } from "./http/token-slots.ts";
 import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
 import { createRevocationCheck } from "./tokens/revocations.ts";
-import { createTokenVerifier } from "./tokens/verifier.ts";
+import { TokenVerifier } from "./tokens/verifier.ts";
 
 export interface PortalDbOptions extends PortalServerOptions {
   /** PostgreSQL, as `portal_authenticator`. */
@@ -101,11 +101,11 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
   const pool = stack.use(
     createRolePool({ url, poolSize, connectTimeoutMs, queueLimit: poolSize * QUEUE_PER_CONNECTION }, { log }),
   );
-  const views: WatchedRoleViews = stack.use(
-    await watchRoleViews({ url, debounceMs: RELOAD_DEBOUNCE_MS, reconnectMs: RECONNECT_MS }, { pool, log }),
+  const views = stack.use(
+    await WatchedRoleViews.open({ url, debounceMs: RELOAD_DEBOUNCE_MS, reconnectMs: RECONNECT_MS }, { pool, log }),
   );
   stack.use(startRetention({ auditDays: opts.auditDays }, { pool, log }));
-  const verifier = createTokenVerifier(
+  const verifier = new TokenVerifier(
     { keys, audience: opts.audience, maxLifetimeSeconds: opts.maxLifetimeSeconds },
     { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, askMs, tokenId) }) },
   );
@@ -118,7 +118,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
       database: transactions(opts, pool),
       viewOf: (role) => views.current()[role],
       missing: readiness(pool, askMs, clock),
-      slots: createTokenSlots(Math.max(1, Math.floor(poolSize / 2))),
+      slots: new TokenSlots(Math.max(1, Math.floor(poolSize / 2))),
     }),
   );
   const owned = stack.move();

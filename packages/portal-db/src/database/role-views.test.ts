@@ -6,7 +6,7 @@ import pg from "pg";
 import { openPool, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import type { RoleView, TableView } from "../types.ts";
 import type { RolePool } from "./pool.ts";
-import { readRoleViews, watchRoleViews } from "./role-views.ts";
+import { readRoleViews, WatchedRoleViews } from "./role-views.ts";
 
 let server: TestServer;
 let pool: RolePool;
@@ -147,7 +147,7 @@ test("a key whose columns are unique leads to one row; a hidden column takes its
 test("views are read again when the database tells of a change, also after the connection was lost", async () => {
   await using other = openPool(changing.url);
   const opts = { url: changing.url, debounceMs: 1, reconnectMs: 1 };
-  await using watched = await watchRoleViews(opts, { pool: other, log: silentLog });
+  await using watched = await WatchedRoleViews.open(opts, { pool: other, log: silentLog });
   assert.equal(watched.current().anon.tables.size, 0);
   const until = (size: number): Promise<boolean> =>
     eventually(`${size} tables in sight`, () => watched.current().anon.tables.size === size);
@@ -169,7 +169,7 @@ test("views are read again when the database tells of a change, also after the c
 test("closing while the connection is made anew leaves none behind", async () => {
   const other = openPool(changing.url);
   const opts = { url: changing.url, debounceMs: 1, reconnectMs: 1 };
-  const watched = await watchRoleViews(opts, { pool: other, log: silentLog });
+  const watched = await WatchedRoleViews.open(opts, { pool: other, log: silentLog });
   await sql(
     changing.owner,
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'turnpike db catalogue' and datname = current_database()",
@@ -183,7 +183,7 @@ test("closing while the connection is made anew leaves none behind", async () =>
 
 test("a database that cannot be reached is said so", async () => {
   const opts = { url: "postgres://nobody:word@127.0.0.1:1/none", debounceMs: 1 };
-  await assert.rejects(watchRoleViews(opts, { pool, log: silentLog }), (error) =>
+  await assert.rejects(WatchedRoleViews.open(opts, { pool, log: silentLog }), (error) =>
     isAppError(error, "PORTAL_DB_UNAVAILABLE"),
   );
 });

@@ -191,82 +191,103 @@ export interface RoleViewsOptions {
   readonly readTimeoutMs?: number;
 }
 
-/** Keeps the views as the database has them: reloads on `NOTIFY portal_reload`. */
-export interface WatchedRoleViews extends AsyncDisposable {
-  /** The latest. */
-  current(): RoleViews;
-  /** Reads them anew. */
-  reload(): Promise<RoleViews>;
-}
-
 /** The channel on which the database notifies of a change of tables or grants. */
 const RELOAD_CHANNEL = "portal_reload";
 
+const RECONNECT_MS = 1_000;
+const NO_VIEWS: RoleViews = {
+  anon: roleView("anon", []),
+  reader: roleView("reader", []),
+  admin: roleView("admin", []),
+};
+
 /**
- * Reads the views and keeps them. Resolves once they are read and the connection listens. When that connection is lost
- * it is made anew, and the views are read again, since a notification may have been missed.
+ * The views of roles as the database has them: reads them anew on `NOTIFY portal_reload`. When the connection that listens is
+ * lost it is made anew, and the views are read again, since a notification may have been missed.
  */
-export async function watchRoleViews(
-  opts: RoleViewsOptions,
-  { pool, log }: { readonly pool: RolePool; readonly log: Log },
-): Promise<WatchedRoleViews> {
-  const reconnectMs = opts.reconnectMs ?? 1_000;
-  let isOpen = true;
-  let listener: pg.Client | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let connecting: Promise<void> | undefined;
+export class WatchedRoleViews implements AsyncDisposable {
+  readonly #opts: RoleViewsOptions;
+  readonly #pool: RolePool;
+  readonly #log: Log;
+  readonly #reconnectMs: number;
+  #views: RoleViews = NO_VIEWS;
+  #isOpen = true;
+  #listener: pg.Client | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #connecting: Promise<void> | undefined;
 
-  const later = (ms: number, action: () => Promise<unknown>, failure: string): void => {
-    if (!isOpen) return;
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      action().catch((error: unknown) => {
-        log.warn({ error: String(error) }, failure);
-        later(reconnectMs, action, failure);
-      });
-    }, ms);
-  };
-  const listen = async (): Promise<void> => {
-    const client = await connect(opts.url, "db catalogue", opts.readTimeoutMs ?? READ_TIMEOUT_MS);
-    const onEnd = (): void => {
-      if (listener !== client) return;
-      listener = undefined;
-      later(reconnectMs, relisten, "the catalogue is not listened to");
-    };
-    client.on("end", onEnd);
-    client.on("notification", () => later(opts.debounceMs, reload, "the catalogue could not be read"));
-    listener = client;
-    await client.query(`listen ${RELOAD_CHANNEL}`);
-  };
-  const relisten = async (): Promise<void> => {
-    if (!isOpen) return;
-    if (listener === undefined) {
-      connecting = listen();
-      await connecting;
-    }
-    if (isOpen) await reload();
-  };
-  const reload = async (): Promise<RoleViews> => {
-    views = await readRoleViews(pool, opts.readTimeoutMs);
-    return views;
-  };
-  const close = async (): Promise<void> => {
-    isOpen = false;
-    clearTimeout(timer);
-    await connecting?.catch(() => undefined);
-    const client = listener;
-    listener = undefined;
-    await client?.end().catch(() => undefined);
-  };
-
-  let views: RoleViews;
-  try {
-    // Listened to first: a change while the catalogue is read must not be missed.
-    await listen();
-    views = await readRoleViews(pool, opts.readTimeoutMs);
-  } catch (error) {
-    await close();
-    throw error;
+  private constructor(opts: RoleViewsOptions, { pool, log }: { readonly pool: RolePool; readonly log: Log }) {
+    this.#opts = opts;
+    this.#pool = pool;
+    this.#log = log;
+    this.#reconnectMs = opts.reconnectMs ?? RECONNECT_MS;
   }
-  return { current: () => views, reload, [Symbol.asyncDispose]: close };
+
+  /** Resolves once the views are read and the connection listens. Throws the driver's errors. */
+  static async open(
+    opts: RoleViewsOptions,
+    modules: { readonly pool: RolePool; readonly log: Log },
+  ): Promise<WatchedRoleViews> {
+    await using owned = new AsyncDisposableStack();
+    const views = owned.use(new WatchedRoleViews(opts, modules));
+    // Listened to first: a change while the catalogue is read must not be missed.
+    await views.#listen();
+    await views.reload();
+    owned.move();
+    return views;
+  }
+
+  /** The latest. */
+  current(): RoleViews {
+    return this.#views;
+  }
+
+  /** Reads them anew. */
+  async reload(): Promise<RoleViews> {
+    this.#views = await readRoleViews(this.#pool, this.#opts.readTimeoutMs);
+    return this.#views;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOpen = false;
+    clearTimeout(this.#timer);
+    await this.#connecting?.catch(() => undefined);
+    const client = this.#listener;
+    this.#listener = undefined;
+    await client?.end().catch(() => undefined);
+  }
+
+  async #listen(): Promise<void> {
+    const { url, debounceMs, readTimeoutMs = READ_TIMEOUT_MS } = this.#opts;
+    const client = await connect(url, "db catalogue", readTimeoutMs);
+    client.on("end", () => {
+      if (this.#listener !== client) return;
+      this.#listener = undefined;
+      this.#later(this.#reconnectMs, () => this.#listenAgain(), "the catalogue is not listened to");
+    });
+    client.on("notification", () => this.#later(debounceMs, () => this.reload(), "the catalogue could not be read"));
+    this.#listener = client;
+    await client.query(`listen ${RELOAD_CHANNEL}`);
+  }
+
+  async #listenAgain(): Promise<void> {
+    if (!this.#isOpen) return;
+    if (this.#listener === undefined) {
+      this.#connecting = this.#listen();
+      await this.#connecting;
+    }
+    if (this.#isOpen) await this.reload();
+  }
+
+  /** Acts after a time, and again until it succeeds; only the newest action waits. */
+  #later(delayMs: number, action: () => Promise<unknown>, failure: string): void {
+    if (!this.#isOpen) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      action().catch((error: unknown) => {
+        this.#log.warn({ error: String(error) }, failure);
+        this.#later(this.#reconnectMs, action, failure);
+      });
+    }, delayMs);
+  }
 }

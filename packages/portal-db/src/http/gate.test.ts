@@ -4,7 +4,7 @@ import { noMetrics } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { readTokenKeys, type TokenKeyOptions } from "../tokens/keys.ts";
 import { mintToken } from "../tokens/mint.ts";
-import { createTokenVerifier } from "../tokens/verifier.ts";
+import { TokenVerifier } from "../tokens/verifier.ts";
 import { createGate, type GateOptions } from "./gate.ts";
 
 const KEY: TokenKeyOptions = { kid: undefined, algorithm: "HS256", material: "k".repeat(16) + "e".repeat(16) };
@@ -12,7 +12,7 @@ const PROXY = "10.0.0.1";
 
 async function openGate(over: Partial<GateOptions> = {}) {
   const clock = virtualClock();
-  const verifier = createTokenVerifier(
+  const verifier = new TokenVerifier(
     { keys: await readTokenKeys([KEY]), audience: "postgrest", maxLifetimeSeconds: 86_400 },
     { clock, isRevoked: async () => false },
   );

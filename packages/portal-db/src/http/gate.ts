@@ -4,7 +4,7 @@ import { failure } from "../failures.ts";
 import { portalLimitedTotal, portalRefusedTokensTotal } from "../metrics.ts";
 import type { TokenVerdict, TokenVerifier } from "../tokens/verifier.ts";
 import type { Caller } from "../types.ts";
-import { createRateLimit } from "./limits.ts";
+import { RateLimit } from "./limits.ts";
 
 export interface GateOptions {
   /** Requests a second with one token. */
@@ -35,7 +35,7 @@ export function createGate(
 ): (authorization: string | undefined, address: string) => Promise<GateResult> {
   const { clock, metrics, verifier } = modules;
   const limit = (perSecond: number) =>
-    createRateLimit({ perSecond, burst: Math.ceil(perSecond * BURST_SECONDS) }, { clock });
+    new RateLimit({ perSecond, burst: Math.ceil(perSecond * BURST_SECONDS) }, { clock });
   const tokens = limit(opts.perTokenPerSecond);
   const addresses = limit(opts.refusedPerAddressPerSecond);
 

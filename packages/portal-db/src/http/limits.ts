@@ -9,33 +9,32 @@ export interface RateLimitOptions {
   readonly maxKeys?: number;
 }
 
-/** Counts requests by key. */
-export interface RateLimit {
-  /** Counts one. Gives 0 when it fits, else the milliseconds until one would. */
-  take(key: string): number;
-}
+/** Counts requests by key; the generic cell rate algorithm (ITU-T I.371): for each key the time at which its bucket is empty again. */
+export class RateLimit {
+  readonly #stepMs: number;
+  readonly #slackMs: number;
+  readonly #maxKeys: number;
+  readonly #clock: Clock;
+  readonly #emptyAt = new Map<string, number>();
 
-/** A limit by the generic cell rate algorithm (ITU-T I.371): for each key the time at which its bucket is empty again. */
-export function createRateLimit(opts: RateLimitOptions, modules: { readonly clock: Clock }): RateLimit {
-  const { perSecond, burst } = opts;
-  const maxKeys = opts.maxKeys ?? 10_000;
-  const stepMs = 1_000 / perSecond;
-  const slackMs = stepMs * Math.max(0, burst - 1);
-  const emptyAt = new Map<string, number>();
-  const waitOf = (at: number, now: number): number => (at - now > slackMs ? Math.ceil(at - now - slackMs) : 0);
-  return {
-    take(key) {
-      const now = modules.clock.monotonicMs();
-      const at = Math.max(emptyAt.get(key) ?? now, now);
-      const wait = waitOf(at, now);
-      if (wait > 0) return wait;
-      emptyAt.delete(key);
-      emptyAt.set(key, at + stepMs);
-      if (emptyAt.size > maxKeys) {
-        const [oldest] = emptyAt.keys();
-        if (oldest !== undefined) emptyAt.delete(oldest);
-      }
-      return 0;
-    },
-  };
+  constructor({ perSecond, burst, maxKeys = 10_000 }: RateLimitOptions, modules: { readonly clock: Clock }) {
+    this.#stepMs = 1_000 / perSecond;
+    this.#slackMs = this.#stepMs * Math.max(0, burst - 1);
+    this.#maxKeys = maxKeys;
+    this.#clock = modules.clock;
+  }
+
+  /** Counts one. Returns 0 when it fits, else the milliseconds until one would. */
+  take(key: string): number {
+    const nowMs = this.#clock.monotonicMs();
+    const atMs = Math.max(this.#emptyAt.get(key) ?? nowMs, nowMs);
+    if (atMs - nowMs > this.#slackMs) return Math.ceil(atMs - nowMs - this.#slackMs);
+    this.#emptyAt.delete(key);
+    this.#emptyAt.set(key, atMs + this.#stepMs);
+    if (this.#emptyAt.size > this.#maxKeys) {
+      const [oldest] = this.#emptyAt.keys();
+      if (oldest !== undefined) this.#emptyAt.delete(oldest);
+    }
+    return 0;
+  }
 }

@@ -5,7 +5,7 @@ import { DatabaseError } from "pg";
 import { readBody } from "./body.ts";
 import { parseCsv } from "./csv.ts";
 import { databaseFailure, statusOf } from "./database-failure.ts";
-import { createRateLimit } from "./limits.ts";
+import { RateLimit } from "./limits.ts";
 import { chooseDocument, chooseRows } from "./media.ts";
 import { readPreferences } from "./preferences.ts";
 import { contentRange, rangeStatus, readRange } from "./range.ts";
@@ -157,7 +157,7 @@ suite("what HTTP says", () => {
   test("a rate: bursts, then one a step; a key forgotten is the one unseen for longest", () => {
     let now = 0;
     const clock = { nowMs: () => now, monotonicMs: () => now };
-    const limit = createRateLimit({ perSecond: 10, burst: 3, maxKeys: 2 }, { clock });
+    const limit = new RateLimit({ perSecond: 10, burst: 3, maxKeys: 2 }, { clock });
     assert.deepEqual([limit.take("a"), limit.take("a"), limit.take("a"), limit.take("a")], [0, 0, 0, 100]);
     now = 100;
     assert.deepEqual([limit.take("a"), limit.take("a")], [0, 100]);

@@ -8,11 +8,11 @@ import type { TokenVerifier } from "../tokens/verifier.ts";
 import { corsHeaders, preflightHeaders } from "./cors.ts";
 import { BAD_PATH, FOREIGN_HOST, nameOf, noFunction, refuseClient, requestFailure } from "./faults.ts";
 import { type Admitted, createGate, type GateOptions } from "./gate.ts";
-import { createHandlers, type HandlerModules, type HandlerOptions, type Handlers } from "./handlers.ts";
+import { type HandlerModules, type HandlerOptions, Handlers } from "./handlers.ts";
 import { sendError } from "./send.ts";
 import { headerOf } from "./table-request.ts";
 import { readTarget } from "./target.ts";
-import { createKeyCount, type KeyCount } from "./token-slots.ts";
+import { KeyCount } from "./token-slots.ts";
 
 export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions {
   /** 0 takes a free one. */
@@ -88,8 +88,8 @@ export class PortalServer implements AsyncDisposable {
   private constructor(opts: PortalServerOptions, modules: PortalServerModules) {
     this.#opts = opts;
     this.#modules = modules;
-    this.#byToken = createKeyCount(opts.maxInFlightPerToken);
-    this.#handlers = createHandlers(opts, modules);
+    this.#byToken = new KeyCount(opts.maxInFlightPerToken);
+    this.#handlers = new Handlers(opts, modules);
     this.#gate = createGate(opts, modules);
     this.#hosts = createHostCheck(opts);
     this.#clientIp = createClientIp(opts.trustedProxies ?? []);

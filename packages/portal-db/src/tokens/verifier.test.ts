@@ -5,7 +5,7 @@ import type { Clock } from "@turnpike/base";
 import { readTokenKeys, type TokenKeyOptions } from "./keys.ts";
 import { mintToken } from "./mint.ts";
 import { createRevocationCheck } from "./revocations.ts";
-import { createTokenVerifier, type TokenVerifier } from "./verifier.ts";
+import { TokenVerifier } from "./verifier.ts";
 
 const SECRET = "5f0e9d8c7b6a5948372615049382716051423324150617283940516273849506";
 const ACCOUNT = "10000000-0000-0000-0000-000000000004";
@@ -40,7 +40,7 @@ async function verifier(
   keys: readonly TokenKeyOptions[] = [hmacKey],
   modules: { readonly clock?: Clock; readonly isRevoked?: (id: string) => Promise<boolean> } = {},
 ): Promise<TokenVerifier> {
-  return createTokenVerifier(
+  return new TokenVerifier(
     { keys: await readTokenKeys(keys), audience: "postgrest", maxLifetimeSeconds: 86_400 },
     { clock: modules.clock ?? clockAt(), isRevoked: modules.isRevoked ?? (() => Promise.resolve(false)) },
   );

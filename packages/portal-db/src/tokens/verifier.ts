@@ -33,14 +33,6 @@ export type TokenVerdict =
     }
   | { readonly ok: false; readonly error: ErrorBody };
 
-/** Checks tokens. */
-export interface TokenVerifier {
-  /** Reads an `Authorization` header. Rejects when it cannot be learned whether the token was taken back. */
-  verify(authorization: string | undefined): Promise<TokenVerdict>;
-  /** Replaces the keys; nothing that the old ones vouched for stays good by them. */
-  setKeys(keys: readonly TokenKey[]): void;
-}
-
 /** Clocks may differ by this much. */
 const SKEW_SECONDS = 30;
 const MAX_TOKEN_CHARS = 8_192;
@@ -118,30 +110,65 @@ function callerOf(payload: JWTPayload, fingerprint: string): Caller | string {
 /**
  * Checks bearer tokens (RFC 7519): signature by a configured key of the token's algorithm and `kid`, `aud` and `exp`
  * required, bounded lifetime, role by an allow-list, `account_id`, and that the token was not taken back. What was found
- * good is remembered by the whole token, never beyond its end and never across {@link TokenVerifier.setKeys}.
+ * good is remembered by the whole token, never beyond its end and never across {@link setKeys}.
  */
-export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVerifierModules): TokenVerifier {
-  const { audience, maxLifetimeSeconds } = opts;
-  const maxCached = opts.maxCached ?? 1_000;
-  const { clock, isRevoked } = modules;
-  let keys = opts.keys;
-  let good = new Map<string, Good>();
+export class TokenVerifier {
+  readonly #audience: string;
+  readonly #maxLifetimeSeconds: number;
+  readonly #maxCached: number;
+  readonly #modules: TokenVerifierModules;
+  #keys: readonly TokenKey[];
+  #good = new Map<string, Good>();
 
-  const nowSeconds = (): number => clock.nowMs() / 1_000;
-  const isAlive = ({ exp }: Good): boolean => nowSeconds() < exp + SKEW_SECONDS;
+  constructor(
+    { keys, audience, maxLifetimeSeconds, maxCached = 1_000 }: TokenVerifierOptions,
+    modules: TokenVerifierModules,
+  ) {
+    this.#keys = keys;
+    this.#audience = audience;
+    this.#maxLifetimeSeconds = maxLifetimeSeconds;
+    this.#maxCached = maxCached;
+    this.#modules = modules;
+  }
 
-  const timeFault = (payload: JWTPayload): string | undefined => {
-    const { exp, iat } = payload;
-    if (typeof exp !== "number" || !Number.isFinite(exp)) return "JWT claim exp is missing or not valid";
-    if (iat !== undefined && (typeof iat !== "number" || !Number.isFinite(iat))) return "JWT claim iat is not valid";
-    if (iat !== undefined && iat > nowSeconds() + SKEW_SECONDS) return "JWT issued at future";
-    const made = iat ?? nowSeconds();
-    return exp - made > maxLifetimeSeconds + (iat === undefined ? SKEW_SECONDS : 0)
-      ? `JWT is valid for longer than ${maxLifetimeSeconds} seconds`
-      : undefined;
-  };
+  /** Reads an `Authorization` header. Rejects when it cannot be learned whether the token was taken back. */
+  async verify(authorization: string | undefined): Promise<TokenVerdict> {
+    if (authorization === undefined || authorization === "") return ANONYMOUS;
+    const token = bearerOf(authorization);
+    if (token === undefined || token.length > MAX_TOKEN_CHARS) return MALFORMED;
+    const cache = this.#good;
+    let found = cache.get(token);
+    if (found !== undefined && this.#nowSeconds() >= found.exp + SKEW_SECONDS) {
+      cache.delete(token);
+      return badClaim("JWT expired");
+    }
+    if (found === undefined) {
+      const checked = await this.#check(token);
+      if ("ok" in checked) return checked;
+      found = checked;
+    }
+    const { tokenId } = found.caller;
+    if (tokenId !== undefined && (await this.#modules.isRevoked(tokenId))) {
+      cache.delete(token);
+      return badClaim("JWT was revoked");
+    }
+    // Most recent last. A map that new keys have replaced is garbage, with what is written to it.
+    cache.delete(token);
+    cache.set(token, found);
+    if (cache.size > this.#maxCached) {
+      const [oldest] = cache.keys();
+      if (oldest !== undefined) cache.delete(oldest);
+    }
+    return { ok: true, caller: found.caller, fingerprint: found.fingerprint };
+  }
 
-  const check = async (token: string): Promise<Good | TokenVerdict> => {
+  /** Replaces the keys; nothing that the old ones vouched for stays good by them. */
+  setKeys(keys: readonly TokenKey[]): void {
+    this.#keys = keys;
+    this.#good = new Map();
+  }
+
+  async #check(token: string): Promise<Good | TokenVerdict> {
     let head: Readonly<Record<string, unknown>>;
     try {
       head = decodeProtectedHeader(token);
@@ -150,66 +177,49 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
     }
     if (token.split(".").length !== 3) return MALFORMED;
     if (KEY_HEADS.some((name) => Object.hasOwn(head, name))) return UNVERIFIED;
-    const fitting = keys.filter(({ kid, algorithm }) => {
-      return algorithm === head.alg && (head.kid === undefined || kid === head.kid);
-    });
+    const fitting = this.#keys.filter(
+      ({ kid, algorithm }) => algorithm === head.alg && (head.kid === undefined || kid === head.kid),
+    );
     let last: TokenVerdict = UNVERIFIED;
-    for (const { key, algorithm } of fitting) {
+    for (const key of fitting) {
       try {
-        const { payload } = await jwtVerify(token, key, {
-          algorithms: [algorithm],
-          audience,
-          clockTolerance: SKEW_SECONDS,
-          requiredClaims: ["exp", "aud"],
-          currentDate: new Date(clock.nowMs()),
-        });
-        const fault = timeFault(payload);
-        if (fault !== undefined) return badClaim(fault);
-        const fingerprint = fingerprintOf(token);
-        const caller = callerOf(payload, fingerprint);
-        if (typeof caller === "string") return badClaim(caller);
-        return { caller, fingerprint, exp: payload.exp ?? 0 };
+        return await this.#checkBy(key, token);
       } catch (error) {
         last = refusalOf(error);
         if (last !== UNVERIFIED) return last;
       }
     }
     return last;
-  };
+  }
 
-  return {
-    async verify(authorization) {
-      if (authorization === undefined || authorization === "") return ANONYMOUS;
-      const token = bearerOf(authorization);
-      if (token === undefined || token.length > MAX_TOKEN_CHARS) return MALFORMED;
-      const cache = good;
-      let found = cache.get(token);
-      if (found !== undefined && !isAlive(found)) {
-        cache.delete(token);
-        return badClaim("JWT expired");
-      }
-      if (found === undefined) {
-        const checked = await check(token);
-        if ("ok" in checked) return checked;
-        found = checked;
-      }
-      const { tokenId } = found.caller;
-      if (tokenId !== undefined && (await isRevoked(tokenId))) {
-        cache.delete(token);
-        return badClaim("JWT was revoked");
-      }
-      // Most recent last. A map that new keys have replaced is garbage, with what is written to it.
-      cache.delete(token);
-      cache.set(token, found);
-      if (cache.size > maxCached) {
-        const [oldest] = cache.keys();
-        if (oldest !== undefined) cache.delete(oldest);
-      }
-      return { ok: true, caller: found.caller, fingerprint: found.fingerprint };
-    },
-    setKeys(next) {
-      keys = next;
-      good = new Map();
-    },
-  };
+  /** Rejects with the library's error when the key has not signed it, or a claim is not as it must be. */
+  async #checkBy({ key, algorithm }: TokenKey, token: string): Promise<Good | TokenVerdict> {
+    const { payload } = await jwtVerify(token, key, {
+      algorithms: [algorithm],
+      audience: this.#audience,
+      clockTolerance: SKEW_SECONDS,
+      requiredClaims: ["exp", "aud"],
+      currentDate: new Date(this.#modules.clock.nowMs()),
+    });
+    const fault = this.#timeFault(payload);
+    if (fault !== undefined) return badClaim(fault);
+    const fingerprint = fingerprintOf(token);
+    const caller = callerOf(payload, fingerprint);
+    if (typeof caller === "string") return badClaim(caller);
+    return { caller, fingerprint, exp: payload.exp ?? 0 };
+  }
+
+  #timeFault({ exp, iat }: JWTPayload): string | undefined {
+    if (typeof exp !== "number" || !Number.isFinite(exp)) return "JWT claim exp is missing or not valid";
+    if (iat !== undefined && (typeof iat !== "number" || !Number.isFinite(iat))) return "JWT claim iat is not valid";
+    if (iat !== undefined && iat > this.#nowSeconds() + SKEW_SECONDS) return "JWT issued at future";
+    const made = iat ?? this.#nowSeconds();
+    return exp - made > this.#maxLifetimeSeconds + (iat === undefined ? SKEW_SECONDS : 0)
+      ? `JWT is valid for longer than ${this.#maxLifetimeSeconds} seconds`
+      : undefined;
+  }
+
+  #nowSeconds(): number {
+    return this.#modules.clock.nowMs() / 1_000;
+  }
 }
