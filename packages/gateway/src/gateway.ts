@@ -1,15 +1,14 @@
-import type { Server } from "node:http";
 import { AppError, type ClientIpOf, createClientIp, listenOn } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
 import { MetricsServer } from "@turnpike/telemetry";
 import { DeferredSamples } from "./deferred-samples.ts";
 import { createSharedModules, type EdgeParts, Generation, keepsWebSockets, type SharedModules } from "./generation.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
-import { createPlainListener } from "./http/plain-listener.ts";
+import { closeListener, createPlainListener } from "./http/plain-listener.ts";
 import { type AnyRequest, headFault, type RequestContext, type ResponseSink } from "./http/request.ts";
 import { unobservedContext } from "./http/request-observer.ts";
 import { closingError, RequestRunner } from "./http/request-runner.ts";
-import { applyHttpLimits, closeListener, createHttpServer } from "./http/server.ts";
+import { HttpServer } from "./http/server.ts";
 import { parseTarget } from "./http/target.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { isForRelay, isPlainUnpaid, routeRequest } from "./router.ts";
@@ -27,7 +26,7 @@ export class GatewayServer implements Gateway {
   readonly #shared: SharedModules;
   readonly #deferred: DeferredSamples;
   readonly #socketCounts: WebSocketCounts;
-  readonly #server: Server;
+  readonly #server: HttpServer;
   readonly #listener: FastListener;
   readonly #metricsServer: MetricsServer;
   /** Answers what comes before there is a configuration, and what none can serve. */
@@ -62,14 +61,14 @@ export class GatewayServer implements Gateway {
       { ...this.#shared, tracker: new InFlightTracker() },
     );
     const handle = (req: AnyRequest, res: ResponseSink): void => this.#handle(req, res);
-    this.#server = createHttpServer(opts, {
+    this.#server = new HttpServer(opts, {
       log,
       requestId,
       handle,
       isFree: (req) => isForRelay(req, this.#opts.relayDomain),
       upgrades: {
         wants: (req) => this.#webSockets?.wants(req) === true,
-        take: (req, socket, head) => this.#webSockets?.handleUpgrade(req, socket, head),
+        handle: (req, socket, head) => this.#webSockets?.handleUpgrade(req, socket, head),
       },
     });
     this.#listener = createPlainListener(
@@ -118,7 +117,7 @@ export class GatewayServer implements Gateway {
     this.#deferred.collectUnpaid(before);
     this.#clientIpOf = nextIp;
     this.#live = next;
-    applyHttpLimits(this.#server, nextOpts);
+    this.#server.setLimits(nextOpts);
     const sockets = keepsWebSockets(before, next) ? undefined : this.#webSockets;
     if (sockets !== undefined) this.#webSockets = this.#openWebSockets(next);
     return { released: this.#retire(before, sockets) };

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { after, before, suite, test } from "node:test";
@@ -8,33 +7,33 @@ import { type RequestId, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import { gatewayOptions } from "../../test/options.ts";
 import { ClientConnections } from "./client-connections.ts";
-import { applyHttpLimits, createHttpServer } from "./server.ts";
+import { HttpServer } from "./server.ts";
 
 const limits = { ...gatewayOptions, maxConnections: 12, maxConnectionsPerClient: 4 };
 
 suite("connections of one client", () => {
-  let server: Server;
+  let server: HttpServer;
   const sockets = new Set<Socket>();
   before(async () => {
-    server = createHttpServer(limits, {
+    server = new HttpServer(limits, {
       log: silentLog,
       requestId: () => "id" as RequestId,
       handle: (_, response) => response.end("ok"),
       isFree: () => false,
     });
     await new Promise<void>((resolve) => {
-      server.listen(0, "127.0.0.1", resolve);
+      server.node.listen(0, "127.0.0.1", resolve);
     });
   });
   after(() => {
     for (const socket of sockets) socket.destroy();
-    server.closeAllConnections();
-    server.close();
+    server.node.closeAllConnections();
+    server.node.close();
   });
 
   /** Opens a connection from an address and asks; true when it was answered, and it stays open then. */
   async function isServed(localAddress: string): Promise<boolean> {
-    const socket = connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1", localAddress });
+    const socket = connect({ port: (server.node.address() as AddressInfo).port, host: "127.0.0.1", localAddress });
     sockets.add(socket);
     socket.on("error", () => {});
     socket.once("close", () => sockets.delete(socket));
@@ -51,7 +50,7 @@ suite("connections of one client", () => {
 
   const openConnections = (): Promise<number> =>
     new Promise((resolve, reject) => {
-      server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
+      server.node.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
     });
 
   async function closeAll(): Promise<void> {
@@ -68,11 +67,11 @@ suite("connections of one client", () => {
   });
 
   test("a trusted proxy connects for many; a reload changes the bound", async () => {
-    applyHttpLimits(server, { ...limits, trustedProxies: ["127.0.0.2"] });
+    server.setLimits({ ...limits, trustedProxies: ["127.0.0.2"] });
     assert.equal(await served("127.0.0.2", 8), 8);
     assert.equal(await served("127.0.0.3", 6), 4);
     await closeAll();
-    applyHttpLimits(server, { ...limits, maxConnectionsPerClient: 2 });
+    server.setLimits({ ...limits, maxConnectionsPerClient: 2 });
     assert.equal(await served("127.0.0.2", 8), 2);
     await closeAll();
   });

@@ -22,6 +22,11 @@ export class ClientConnections {
     this.#isProxy = createProxyCheck(limits.trustedProxies);
   }
 
+  /** Open connections that one client may have. */
+  get maxPerClient(): number {
+    return this.#limits.maxConnectionsPerClient;
+  }
+
   /** Puts other bounds into effect; connections that are open stay open. */
   setLimits(limits: ClientConnectionLimits): void {
     this.#limits = limits;

@@ -1,9 +1,7 @@
-import type { Server } from "node:http";
 import type { Clock } from "@turnpike/base";
 import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/http1";
-
 import { PlainRequest, PlainResponse, type ReadField, type ResponseSink } from "./request.ts";
-import { admitConnection } from "./server.ts";
+import type { HttpServer } from "./server.ts";
 
 export interface PlainListenerOptions {
   /** Most header lines of a request. */
@@ -14,7 +12,7 @@ export interface PlainListenerOptions {
 
 export interface PlainListenerModules {
   /** Gets every request that is not plain. */
-  readonly server: Server;
+  readonly server: HttpServer;
   readonly handle: (req: PlainRequest, res: ResponseSink) => void;
   /** False: the server answers all requests. */
   readonly isReady: () => boolean;
@@ -46,7 +44,7 @@ export function createPlainListener(
   { maxHeaders, maxHeaderBytes }: PlainListenerOptions,
   { server, handle, isReady, clock }: PlainListenerModules,
 ): FastListener {
-  const take = (request: FastRequest): boolean => {
+  const serve = (request: FastRequest): boolean => {
     const { head, response } = request;
     const { socket } = response;
     if (socket === undefined || head.lines > maxHeaders() || !isReady()) return false;
@@ -68,6 +66,14 @@ export function createPlainListener(
       maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, maxHeaderBytes),
       fields: ["host", "content-length", ...FIELDS],
     },
-    { server, handle: take, admit: (socket) => admitConnection(server, socket), clock },
+    { server: server.node, handle: serve, admit: (socket) => server.admit(socket), clock },
   );
+}
+
+/**
+ * Closes a listener, which closes the server behind it. The server's idle connections are not closed here: to it, a connection
+ * is idle that was handed to it in the middle of a request.
+ */
+export async function closeListener(listener: FastListener): Promise<void> {
+  if (listener.net.listening) await listener.close();
 }

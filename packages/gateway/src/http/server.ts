@@ -1,21 +1,13 @@
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
-import type { FastListener } from "@turnpike/http1";
 import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
 import type { AnyRequest } from "./request.ts";
 import { codeError } from "./rpc-answer.ts";
 
-/** Bounds of one HTTP server. */
+/** Bounds of one HTTP server: sizes of heads, times, and connections in all and of one client. */
 export interface HttpLimits extends ClientConnectionLimits {
   readonly maxHeaderBytes: number;
   readonly headersTimeoutMs: number;
@@ -25,14 +17,14 @@ export interface HttpLimits extends ClientConnectionLimits {
   readonly stallTimeoutMs: number;
 }
 
-/** What is done with upgrades to other protocols. */
-export interface Upgrades {
+/** What handles upgrades to other protocols. */
+interface Upgrades {
   /** False: the request is an ordinary one. */
   wants(req: IncomingMessage): boolean;
-  take(req: IncomingMessage, socket: Duplex, head: Buffer): void;
+  handle(req: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
-/** The state of one connection, kept by {@link watchConnection}. */
+/** The state of one connection. */
 interface Connection {
   /** Answers that are not written yet. */
   open: number;
@@ -42,22 +34,13 @@ interface Connection {
   last: string | undefined;
 }
 
-const connections = new WeakMap<object, Connection>();
-
-/** Of each server, its connections by client. */
-const clients = new WeakMap<Server, ClientConnections>();
-
-/**
- * Counts a connection that another listener has accepted and may give to this server. False when its client has as many as
- * it may: it must be closed.
- */
-export function admitConnection(server: Server, socket: Socket): boolean {
-  return clients.get(server)?.admit(socket) ?? true;
-}
-
-/** True for a request that came before the answer to an earlier one on its connection was written. */
-function isBehind(req: IncomingMessage): boolean {
-  return (connections.get(req.socket)?.open ?? 0) > 0;
+interface HttpServerModules {
+  readonly log: Log;
+  readonly requestId: () => RequestId;
+  readonly handle: RequestListener;
+  /** True for a request whose errors are JSON-RPC. */
+  readonly isFree: (req: IncomingMessage) => boolean;
+  readonly upgrades?: Upgrades;
 }
 
 /** Requests whose clients wait for `100 Continue`. */
@@ -74,48 +57,79 @@ export function sendContinue(req: AnyRequest): void {
  * connection's end; answers that are still due on that connection are written first, so that a refusal never stands
  * in another request's place.
  */
-export function createHttpServer(
-  limits: HttpLimits,
-  modules: {
-    readonly log: Log;
-    readonly requestId: () => RequestId;
-    readonly handle: RequestListener;
-    /** True for a request whose errors are JSON-RPC. */
-    readonly isFree: (req: IncomingMessage) => boolean;
-    readonly upgrades?: Upgrades;
-  },
-): Server {
-  const { log, requestId, handle, isFree, upgrades } = modules;
-  const options: ServerOptions = {
-    insecureHTTPParser: false,
-    requireHostHeader: false,
-    maxHeaderSize: limits.maxHeaderBytes,
-    connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
-    noDelay: true,
-    // Without it every request that offers an upgrade would go unanswered, such as the h2c of Java's client.
-    // An answer that is still due would stand in the middle of the new protocol: behind one it is a request as well.
-    shouldUpgradeCallback: (req) => !isBehind(req) && upgrades?.wants(req) === true,
-  };
-  const server = createServer(options);
-  // Header lines beyond this limit would be dropped in silence, and with them a repeated one; the edge counts them.
-  server.maxHeadersCount = 0;
-  // A client that has half-closed its side still waits for its answer, which may be paid for.
-  Object.assign(server, { httpAllowHalfOpen: true });
-  const ofClients = new ClientConnections(limits);
-  clients.set(server, ofClients);
-  applyHttpLimits(server, limits);
-  server.on("connection", (socket) => {
-    if (!ofClients.admit(socket)) {
-      log.debug({ max: limits.maxConnectionsPerClient }, "a client has too many connections");
-      socket.destroy();
+export class HttpServer {
+  /** The server of `node:http` that this one configures and listens to. */
+  readonly node: Server;
+  readonly #modules: HttpServerModules;
+  readonly #clients: ClientConnections;
+  readonly #connections = new WeakMap<object, Connection>();
+
+  constructor(limits: HttpLimits, modules: HttpServerModules) {
+    this.#modules = modules;
+    this.#clients = new ClientConnections(limits);
+    const server = createServer({
+      insecureHTTPParser: false,
+      requireHostHeader: false,
+      maxHeaderSize: limits.maxHeaderBytes,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
+      noDelay: true,
+      // Without it every request that offers an upgrade would go unanswered, such as the h2c of Java's client.
+      // An answer that is still due would stand in the middle of the new protocol: behind one it is a request as well.
+      shouldUpgradeCallback: (req) => !this.#isBehind(req) && modules.upgrades?.wants(req) === true,
+    });
+    // Header lines beyond this limit would be dropped in silence, and with them a repeated one; the edge counts them.
+    server.maxHeadersCount = 0;
+    // A client that has half-closed its side still waits for its answer, which may be paid for.
+    Object.assign(server, { httpAllowHalfOpen: true });
+    this.node = server;
+    this.setLimits(limits);
+    server.on("connection", (socket) => this.#onConnection(socket));
+    server.on("request", (req, res) => this.#onRequest(req, res));
+    server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
+      awaiting.set(req, res);
+      this.#onRequest(req, res);
+    });
+    server.on("upgrade", (req, socket, head) => modules.upgrades?.handle(req, socket, head));
+    server.on("clientError", (error: Error & { code?: string }, stream) =>
+      this.#onClientError(error, stream as Socket),
+    );
+  }
+
+  /**
+   * Counts a connection that another listener has accepted and may hand over to this server. False when its client has as
+   * many as it may: it must be closed.
+   */
+  admit(socket: Socket): boolean {
+    return this.#clients.admit(socket);
+  }
+
+  /** Puts other limits into effect; all but `maxHeaderBytes`, which is fixed when the server is made. */
+  setLimits(limits: HttpLimits): void {
+    const server = this.node;
+    server.headersTimeout = limits.headersTimeoutMs;
+    // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
+    server.requestTimeout = limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000;
+    server.keepAliveTimeout = limits.keepAliveTimeoutMs;
+    server.maxConnections = limits.maxConnections;
+    // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
+    server.timeout = limits.stallTimeoutMs;
+    this.#clients.setLimits(limits);
+  }
+
+  #onConnection(socket: Socket): void {
+    if (this.#clients.admit(socket)) {
+      this.#connections.set(socket, { open: 0, res: undefined, last: undefined });
       return;
     }
-    connections.set(socket, { open: 0, res: undefined, last: undefined });
-  });
-  const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
-    const connection = connections.get(req.socket);
+    this.#modules.log.debug({ max: this.#clients.maxPerClient }, "a client has too many connections");
+    socket.destroy();
+  }
+
+  #onRequest(req: IncomingMessage, res: ServerResponse): void {
+    const { handle, isFree, requestId, upgrades } = this.#modules;
+    const connection = this.#connections.get(req.socket);
     if (connection?.last !== undefined) return;
-    if (connection !== undefined && isBehind(req) && upgrades?.wants(req) === true) {
+    if (connection !== undefined && this.#isBehind(req) && upgrades?.wants(req) === true) {
       connection.last = refusal(undefined, requestId(), isFree(req));
       req.socket.pause();
       return;
@@ -129,16 +143,16 @@ export function createHttpServer(
       connection.open--;
       if (connection.open === 0 && connection.last !== undefined) linger(req.socket, connection.last);
     });
-  };
-  server.on("request", onRequest);
-  server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
-    awaiting.set(req, res);
-    onRequest(req, res);
-  });
-  server.on("upgrade", (req, socket, head) => upgrades?.take(req, socket, head));
-  server.on("clientError", (error: Error & { code?: string }, stream) => {
-    const socket = stream as Socket;
-    const connection = connections.get(socket);
+  }
+
+  /** True for a request that came before the answer to an earlier one on its connection was written. */
+  #isBehind(req: IncomingMessage): boolean {
+    return (this.#connections.get(req.socket)?.open ?? 0) > 0;
+  }
+
+  #onClientError(error: Error & { code?: string }, socket: Socket): void {
+    const { log, requestId, isFree } = this.#modules;
+    const connection = this.#connections.get(socket);
     if (connection?.last !== undefined) return;
     const current = connection?.res;
     const within = current !== undefined && !current.req.complete;
@@ -153,20 +167,7 @@ export function createHttpServer(
     if (connection !== undefined) connection.last = last;
     if (due > 0) socket.pause();
     else linger(socket, last);
-  });
-  return server;
-}
-
-/** Gives a server other limits while it runs; all but `maxHeaderBytes`, which is fixed when it is made. */
-export function applyHttpLimits(server: Server, limits: HttpLimits): void {
-  server.headersTimeout = limits.headersTimeoutMs;
-  // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
-  server.requestTimeout = limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000;
-  server.keepAliveTimeout = limits.keepAliveTimeoutMs;
-  server.maxConnections = limits.maxConnections;
-  clients.get(server)?.setLimits(limits);
-  // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
-  server.timeout = limits.stallTimeoutMs;
+  }
 }
 
 function refusal(cause: string | undefined, requestId: RequestId, isRpc: boolean): string {
@@ -187,12 +188,4 @@ function refusal(cause: string | undefined, requestId: RequestId, isRpc: boolean
     "Connection: close",
   ];
   return `${head.join("\r\n")}\r\n\r\n${body}`;
-}
-
-/**
- * Closes a listener, which closes the server behind it. The server's idle connections are not closed here: to it, a connection
- * is idle that was handed to it in the middle of a request.
- */
-export async function closeListener(listener: FastListener): Promise<void> {
-  if (listener.net.listening) await listener.close();
 }
