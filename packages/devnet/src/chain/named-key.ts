@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, bytesToHex, hexToBytes, isRecord, writeAtomically } from "@turnpike/base";
+import { AppError, bytesToHex, hexToBytes } from "@turnpike/base";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
+import { readOrMakeSecrets } from "../secrets-file.ts";
 
 /** A signer with its private key, 32 bytes. */
 export interface NamedKey {
@@ -15,23 +16,13 @@ export interface NamedKey {
 export async function namedKey(keysFolder: string, name: string): Promise<NamedKey> {
   await mkdir(keysFolder, { recursive: true, mode: 0o700 });
   const file = join(keysFolder, `${name}.json`);
-  let text = await readFile(file, "utf8").catch(() => undefined);
-  if (text === undefined) {
+  const found = await readOrMakeSecrets(file, () => {
     let key: Uint8Array = randomBytes(32);
     while (!isPrivateKey(key)) key = randomBytes(32);
     const { address, publicKey } = createChainSigner(key);
-    const made = { name, address, publicKey: bytesToHex(publicKey), privateKey: bytesToHex(key) };
-    text = `${JSON.stringify(made, undefined, 2)}\n`;
-    await writeAtomically(file, text);
-  }
-  await chmod(file, 0o600);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  const privateKey = isRecord(value) && typeof value.privateKey === "string" ? hexToBytes(value.privateKey) : undefined;
+    return { name, address, publicKey: bytesToHex(publicKey), privateKey: bytesToHex(key) };
+  });
+  const privateKey = typeof found.privateKey === "string" ? hexToBytes(found.privateKey) : undefined;
   if (privateKey === undefined || !isPrivateKey(privateKey)) {
     throw new AppError("CHAIN_HOME", {
       message: `${file} holds no key; restore it, or begin a new chain in another folder.`,

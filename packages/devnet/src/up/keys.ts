@@ -1,6 +1,6 @@
-import { chmod, readFile } from "node:fs/promises";
-import { type Address, AppError, isRecord, writeAtomically } from "@turnpike/base";
+import { type Address, AppError } from "@turnpike/base";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { readOrMakeSecrets } from "../secrets-file.ts";
 
 /** A local account. */
 export interface LocalAccount {
@@ -34,26 +34,13 @@ function accountOf(value: unknown, file: string): LocalAccount {
 
 /** Reads the keys of the state folder, or makes them. The file has mode 600. */
 export async function localKeys(file: string): Promise<LocalKeys> {
-  let text = await readFile(file, "utf8").catch(() => undefined);
-  if (text === undefined) {
-    const many = (count: number): string[] => Array.from({ length: count }, () => generatePrivateKey());
-    const made = {
-      payTo: generatePrivateKey(),
-      buyer: generatePrivateKey(),
-      gatewayRelayers: many(GATEWAY_RELAYERS),
-      facilitatorRelayers: many(FACILITATOR_RELAYERS),
-    };
-    text = `${JSON.stringify(made, undefined, 2)}\n`;
-    await writeAtomically(file, text);
-  }
-  await chmod(file, 0o600);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  const keys = isRecord(value) ? value : {};
+  const many = (count: number): string[] => Array.from({ length: count }, () => generatePrivateKey());
+  const keys = await readOrMakeSecrets(file, () => ({
+    payTo: generatePrivateKey(),
+    buyer: generatePrivateKey(),
+    gatewayRelayers: many(GATEWAY_RELAYERS),
+    facilitatorRelayers: many(FACILITATOR_RELAYERS),
+  }));
   const list = (found: unknown): LocalAccount[] =>
     Array.isArray(found) && found.length > 0 ? found.map((key) => accountOf(key, file)) : [accountOf(undefined, file)];
   return {

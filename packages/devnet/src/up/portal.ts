@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, readFile } from "node:fs/promises";
-import { AppError, type Clock, isRecord, writeAtomically } from "@turnpike/base";
+import { AppError, type Clock } from "@turnpike/base";
 import { mintToken } from "@turnpike/portal-db";
+import { readOrMakeSecrets } from "../secrets-file.ts";
 import type { UpFile } from "../up-file.ts";
 
 /** Secrets of one local management database. */
@@ -29,21 +29,12 @@ function secretOf(value: unknown, file: string): string {
 
 /** Reads the secrets of the state folder, or makes them. The file has mode 600. */
 export async function localPortalSecrets(file: string): Promise<PortalSecrets> {
-  let text = await readFile(file, "utf8").catch(() => undefined);
-  if (text === undefined) {
-    const made = (): string => randomBytes(32).toString("hex");
-    const secrets: PortalSecrets = { jwtSecret: made(), authenticatorPassword: made(), gatewayPassword: made() };
-    text = `${JSON.stringify(secrets, undefined, 2)}\n`;
-    await writeAtomically(file, text);
-  }
-  await chmod(file, 0o600);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
-  }
-  const found = isRecord(value) ? value : {};
+  const made = (): string => randomBytes(32).toString("hex");
+  const found = await readOrMakeSecrets(file, () => ({
+    jwtSecret: made(),
+    authenticatorPassword: made(),
+    gatewayPassword: made(),
+  }));
   return {
     jwtSecret: secretOf(found.jwtSecret, file),
     authenticatorPassword: secretOf(found.authenticatorPassword, file),
