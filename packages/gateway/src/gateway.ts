@@ -14,7 +14,6 @@ import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { isForRelay, isPlainUnpaid, routeRequest } from "./router.ts";
 import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
 import { WebSocketCounts } from "./websocket/counts.ts";
-import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 import { WebSocketHandler } from "./websocket/websocket-handler.ts";
 
 /** Makes the edges' parts of one configuration. */
@@ -174,7 +173,7 @@ export class GatewayServer implements Gateway {
   }
 
   /** A WebSocket outlives configurations that do not concern it, so it reads its limits and calls from the live one. */
-  #openWebSockets({ parts, opts }: Generation): WebSocketHandler {
+  #openWebSockets({ parts, opts, subscriptions }: Generation): WebSocketHandler {
     const limits = (): RateLimits => this.#live?.parts.limits ?? noRateLimits;
     const { quotas } = this.#shared;
     return new WebSocketHandler(
@@ -182,7 +181,7 @@ export class GatewayServer implements Gateway {
       {
         ...this.#shared,
         services: parts.catalogue.services.values(),
-        subscriptions: parts.subscriptions ?? noSubscriptions,
+        subscriptions,
         relayCalls: async (...call) => {
           const generation = this.#live;
           if (generation === undefined) return { body: "", result: "SHUTTING_DOWN" };

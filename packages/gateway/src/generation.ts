@@ -1,6 +1,7 @@
 import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { type PaymentStage, UnpaidLimit } from "@turnpike/payment";
+import type { Subscriptions } from "@turnpike/relay";
 import type { MetricsRegistry } from "@turnpike/telemetry";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { type MatchPath, PaidHandler } from "./edge/paid-handler.ts";
@@ -22,7 +23,6 @@ import { Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import type { Handlers } from "./router.ts";
 import type { GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
-import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 import { WebSocketCalls } from "./websocket/websocket-calls.ts";
 
 /** What the catalogue and the families do for the edges; made when the public address is known. */
@@ -120,6 +120,15 @@ const CHECK_KEEP_MS = 1_000;
 /** How long an aborted request may take to release what it holds. */
 const ABORT_GRACE_MS = 3_000;
 
+/** A relay whose suppliers have no WebSockets. */
+export const noSubscriptions: Subscriptions = {
+  offers: () => false,
+  subscribe: async () => ({ ok: false, code: "NO_SUPPLIERS" }),
+  call: async () => ({ kind: "lost" }),
+  pair: async () => undefined,
+  async [Symbol.asyncDispose]() {},
+};
+
 /** Everything that is built from one configuration, and the requests that still use it. */
 export class Generation {
   readonly opts: GatewayOptions;
@@ -127,6 +136,7 @@ export class Generation {
   readonly runner: RequestRunner;
   readonly handlers: Handlers;
   readonly readiness: Readiness;
+  readonly subscriptions: Subscriptions;
   readonly socketCalls: WebSocketCalls;
   readonly tracker = new InFlightTracker();
   readonly #stopping = new AbortController();
@@ -140,6 +150,7 @@ export class Generation {
     const stopping = this.#stopping.signal;
     this.opts = opts;
     this.parts = parts;
+    this.subscriptions = subscriptions;
     this.#log = log;
     this.runner = new RequestRunner(
       { maxConcurrentRequests: () => opts.maxConcurrentRequests },

@@ -13,7 +13,7 @@ export {
 } from "./limits/rate-limits.ts";
 export { RedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
 export { SharedCounts } from "./limits/shared-counts.ts";
-export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/store.ts";
+export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/types.ts";
 export {
   type LimitedApplication,
   noRateLimits,
@@ -23,9 +23,8 @@ export {
 } from "./limits/types.ts";
 export { GATEWAY_METRICS } from "./metrics/gateway-metrics.ts";
 export type { ReadinessCheck } from "./monitoring/readiness.ts";
-export type { Port } from "./sharing/port.ts";
 export { RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
-export { passOn, WorkerBus } from "./sharing/worker-bus.ts";
+export { type Port, passOn, WorkerBus } from "./sharing/worker-bus.ts";
 export {
   type Gateway,
   type GatewayModules,

@@ -5,8 +5,7 @@ import { PrometheusMetrics } from "@turnpike/telemetry";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import { fc } from "@turnpike/testkit/property";
 import { service } from "../test/stand-ins.ts";
-import { sealEnvelope } from "./edge/envelope.ts";
-import { hashRequest } from "./edge/request-hash.ts";
+import { hashRequest, sealEnvelope } from "./edge/pipeline.ts";
 import { precomputeTerms } from "./edge/terms.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 

@@ -7,8 +7,8 @@ import type { Relay, RelayOutcome, Subscriptions } from "@turnpike/relay";
 import { eventually, openSocket, refusedUpgrade } from "@turnpike/testkit";
 import { gatewayOptions } from "../test/options.ts";
 import { option, paymentHeader, service, standInRelay, startTestGateway } from "../test/stand-ins.ts";
+import { noSubscriptions } from "./generation.ts";
 import type { GatewayOptions, GatewayParts } from "./types.ts";
-import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}';
 const OPTIONS: GatewayOptions = { ...gatewayOptions, shutdownTimeoutMs: 60_000 };

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   type Clock,
   type ErrorCode,
@@ -9,6 +10,7 @@ import {
   type NetworkId,
   noSpan,
   type RequestId,
+  utf8ToBytes,
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type {
@@ -20,14 +22,21 @@ import type {
   PaymentStage,
   PresentedPayment,
 } from "@turnpike/payment";
-import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
+import {
+  type BackendCall,
+  mintParsed,
+  type PaidRequest,
+  type ParsedRequest,
+  type Relayed,
+  type SchemaCheck,
+} from "@turnpike/protocol";
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import type { BodyResult, ByteBudget } from "../http/body.ts";
 import type { RequestContext } from "../http/request.ts";
 import { gatewaySoldBytes } from "../metrics/gateway-metrics.ts";
-import { sealEnvelope } from "./envelope.ts";
-import { hashRequest } from "./request-hash.ts";
 import { StageTimer } from "./stage-timer.ts";
+
+const ENVELOPE_END = utf8ToBytes("}");
 
 /** One item of a 422's `detail`. */
 export interface ValidationIssue {
@@ -351,4 +360,38 @@ function unknownOutcome(paid: PaidRequest, { accepted, authorization }: Presente
 
 function resultOf(result: { readonly ok: boolean; readonly code?: ErrorCode }): string {
   return result.code ?? "ok";
+}
+
+/** What a payment is bound to. */
+interface HashedRequest {
+  readonly verb: string;
+  /** `/v1/{service_id}`. */
+  readonly route: string;
+  /** Appended path with its query, as received. */
+  readonly path: string;
+  /** Body, as received; empty when there is none. */
+  readonly body: Uint8Array;
+}
+
+/**
+ * SHA-256 over verb, route, appended path with query, and body, each preceded by its length in bytes as eight bytes,
+ * big end first: so no two different requests give the same bytes.
+ */
+export function hashRequest(request: HashedRequest): Uint8Array {
+  const hash = createHash("sha256");
+  for (const part of [utf8ToBytes(request.verb), utf8ToBytes(request.route), utf8ToBytes(request.path), request.body]) {
+    const length = Buffer.allocUnsafe(8);
+    length.writeBigUInt64BE(BigInt(part.length));
+    hash.update(length).update(part);
+  }
+  return new Uint8Array(hash.digest());
+}
+
+/**
+ * The success envelope of spec §2.3. `data` is the supplier's JSON, spliced in as it is: its numbers, its key order and
+ * its white space stay what they were.
+ */
+export function sealEnvelope(serviceId: string, schemaCheck: SchemaCheck, data: Uint8Array): Uint8Array {
+  const portal = JSON.stringify({ provenance: "third-party-supplier", serviceId, schemaCheck });
+  return Buffer.concat([utf8ToBytes(`{"portal":${portal},"data":`), data, ENVELOPE_END]);
 }

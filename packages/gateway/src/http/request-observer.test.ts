@@ -12,7 +12,7 @@ import {
 } from "@turnpike/base";
 import { openRaw, openSocket } from "@turnpike/testkit";
 import { paymentHeader, standInRelay, startTestGateway } from "../../test/stand-ins.ts";
-import { noSubscriptions } from "../websocket/no-subscriptions.ts";
+import { noSubscriptions } from "../generation.ts";
 import { AccessLog } from "./access-log.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}';

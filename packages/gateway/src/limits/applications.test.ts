@@ -4,8 +4,7 @@ import { type Clock, noMetrics, type ServiceId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { FreeRateLimits } from "./rate-limits.ts";
 import { SharedCounts } from "./shared-counts.ts";
-import type { LimitStore } from "./store.ts";
-import type { LimitedApplication, RateLimits } from "./types.ts";
+import type { LimitedApplication, LimitStore, RateLimits } from "./types.ts";
 
 const limitsOf = (clock: Clock, store: LimitStore | undefined): RateLimits =>
   new FreeRateLimits(

@@ -8,7 +8,7 @@ import { portPair } from "../../test/sharing/ports.ts";
 import { PortStore, withFallback } from "./port-store.ts";
 import { FreeRateLimits, type OnStoreFailure } from "./rate-limits.ts";
 import { SharedCounts } from "./shared-counts.ts";
-import type { LimitStore, StoreLimit } from "./store.ts";
+import type { LimitStore, StoreLimit } from "./types.ts";
 
 const eth = "eth" as ServiceId;
 

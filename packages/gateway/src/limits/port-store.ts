@@ -1,8 +1,8 @@
 import type { Log, Metrics } from "@turnpike/base";
 import { gatewayLimitStoreFailuresTotal } from "../metrics/gateway-metrics.ts";
-import type { Port } from "../sharing/port.ts";
-import type { LimitStore, StoreLimit, StoreVerdict } from "./store.ts";
+import type { Port } from "../sharing/worker-bus.ts";
 import { readVerdict, readVerdicts, type TakesMessage, type TakeWire, takeToWire } from "./take-wire.ts";
+import type { LimitStore, StoreLimit, StoreVerdict } from "./types.ts";
 
 interface PendingTake {
   readonly limits: number;

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { clientKey, type Labels, type MetricSpec, noMetrics, type ServiceId } from "@turnpike/base";
 import { FreeRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
-import type { LimitStore, StoreVerdict } from "./store.ts";
-import type { RateVerdict } from "./types.ts";
+import type { LimitStore, RateVerdict, StoreVerdict } from "./types.ts";
 
 const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule> = {}): LimitRule => ({
   requests,

@@ -1,8 +1,7 @@
 import { type Clock, clientKey, type Metrics } from "@turnpike/base";
 import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 import { SlidingWindow } from "./sliding-window.ts";
-import type { LimitStore, StoreVerdict } from "./store.ts";
-import type { RateLimits, RateRequest, RateVerdict } from "./types.ts";
+import type { LimitStore, RateLimits, RateRequest, RateVerdict, StoreVerdict } from "./types.ts";
 
 /**
  * What a limit does while the shared store does not answer: `local` counts in this process, `open` refuses nothing,

@@ -7,8 +7,7 @@ import { eventually, virtualClock } from "@turnpike/testkit";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { FreeRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
 import { RedisStore } from "./redis-store.ts";
-import type { LimitStore } from "./store.ts";
-import type { RateLimits } from "./types.ts";
+import type { LimitStore, RateLimits } from "./types.ts";
 
 const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule> = {}): LimitRule => ({
   requests,

@@ -11,8 +11,8 @@ import {
 } from "../sharing/redis-connection.ts";
 import { TAKE_SCRIPT } from "./script.ts";
 import { tickMsOf } from "./sliding-window.ts";
-import type { LimitStore, StoreLimit, StoreVerdict } from "./store.ts";
 import { readVerdict as readNumbers } from "./take-wire.ts";
+import type { LimitStore, StoreLimit, StoreVerdict } from "./types.ts";
 
 /** Where the counts are. */
 export interface RedisStoreOptions {

@@ -1,7 +1,7 @@
 import type { Clock } from "@turnpike/base";
 import { SlidingWindow, type SlidingWindowOptions } from "./sliding-window.ts";
-import type { StoreLimit, StoreVerdict } from "./store.ts";
 import { readTake, readTakes, type VerdictsMessage, type VerdictWire, verdictToWire } from "./take-wire.ts";
+import type { StoreLimit, StoreVerdict } from "./types.ts";
 
 /** Windows that are kept: those of the configuration in effect, and of some before it. */
 const MAX_WINDOWS = 8;

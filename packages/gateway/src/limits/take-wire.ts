@@ -1,5 +1,5 @@
 import { isRecord } from "@turnpike/base";
-import type { StoreLimit, StoreVerdict } from "./store.ts";
+import type { StoreLimit, StoreVerdict } from "./types.ts";
 
 /** One request as it goes from a worker to the primary: its items, then key, requests and window of each limit. */
 export type TakeWire = readonly (string | number)[];

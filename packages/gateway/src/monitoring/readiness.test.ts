@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { service, standInPayment, standInRelay } from "../../test/stand-ins.ts";
-import { noSubscriptions } from "../websocket/no-subscriptions.ts";
+import { noSubscriptions } from "../generation.ts";
 import { Readiness } from "./readiness.ts";
 
 const eth = service("eth");

@@ -12,11 +12,11 @@ import { gatewayOptions, webSocketOptions } from "../../test/options.ts";
 import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../../test/socket-gateway.ts";
 import { type SocketStub, type StubCall, startSocketStub } from "../../test/socket-stub.ts";
 import { service } from "../../test/stand-ins.ts";
+import { noSubscriptions } from "../generation.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { CallersInFlight } from "../limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "../limits/types.ts";
 import { WebSocketCounts } from "./counts.ts";
-import { noSubscriptions } from "./no-subscriptions.ts";
 import type { WebSocketLimits } from "./options.ts";
 import { WebSocketHandler } from "./websocket-handler.ts";
 

@@ -1,4 +1,4 @@
-import type { Port } from "../../src/sharing/port.ts";
+import type { Port } from "../../src/sharing/worker-bus.ts";
 
 /** One end of a pair of ports of a test. */
 export interface TestPort extends Port {
