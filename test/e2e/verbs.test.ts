@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { after, suite, test } from "node:test";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
-import { startRestServer, startRpcServer } from "@turnpike/chain";
+import { startRestServer, startRpcServer } from "@turnpike/chain-api";
 import { serveAdmin } from "@turnpike/gateway";
 import { createDocumentDigest, startEvmGuard } from "@turnpike/localnet";
 import { serveMcpHttp } from "@turnpike/mcp";
 import { createFacilitatorServer } from "@turnpike/payment";
 import { startSearchService } from "@turnpike/search";
-import { testApi } from "../../packages/chain/test/api/chain-api.ts";
-import { TestNode } from "../../packages/chain/test/rpc/node.ts";
+import { testApi } from "../../packages/chain-api/test/chain-api.ts";
+import { TestNode } from "../../packages/chain-api/test/rpc/node.ts";
 import { startTestGateway } from "../../packages/gateway/test/stand-ins.ts";
 import { startPortalRig } from "./portal-rig.ts";
 

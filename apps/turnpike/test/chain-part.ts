@@ -3,8 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
-  AbciQueries,
-  apiSurface,
   CHAIN_PROFILES,
   chainHome,
   consensusKeyOf,
@@ -14,8 +12,8 @@ import {
   openEmbeddedNode,
   PROTOCOL_VERSION,
   pocketMachine,
-  startRpcServer,
 } from "@turnpike/chain";
+import { AbciQueries, apiSurface, startRpcServer } from "@turnpike/chain-api";
 import { initChain } from "@turnpike/devnet";
 import { eventually } from "@turnpike/testkit";
 import { program } from "../src/main.ts";

@@ -1,13 +1,6 @@
 import { silentLog, systemClock } from "@turnpike/base";
-import {
-  AbciQueries,
-  apiSurface,
-  EmbeddedSource,
-  pocketMachine,
-  startGrpcServer,
-  startRestServer,
-  startRpcServer,
-} from "@turnpike/chain";
+import { EmbeddedSource, pocketMachine } from "@turnpike/chain";
+import { AbciQueries, apiSurface, startGrpcServer, startRestServer, startRpcServer } from "@turnpike/chain-api";
 import { serveParent } from "../../lib/child.ts";
 import { beginChain, makeGround, scratchFolder } from "../ground.ts";
 

@@ -111,6 +111,7 @@ const SHARED = {
 
 // Loaded when it is needed: most tests that use this package have no chain.
 const chainPackage = () => import("@turnpike/chain");
+const apiPackage = () => import("@turnpike/chain-api");
 
 async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
   const { buildGenesis } = await chainPackage();
@@ -191,7 +192,7 @@ async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
 
 /** Starts a {@link TestChain} at its first block. */
 export async function startTestChain(options: TestChainOptions = {}): Promise<TestChain> {
-  const chain = await chainPackage();
+  const [chain, api] = await Promise.all([chainPackage(), apiPackage()]);
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-test-chain-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -215,12 +216,12 @@ export async function startTestChain(options: TestChainOptions = {}): Promise<Te
     { listenAddr: "tcp://0.0.0.0:26656", rpcAddr: () => "tcp://0.0.0.0:26657" },
     node,
   );
-  const queries = new chain.AbciQueries(
-    { surface: chain.apiSurface(modules), gasPrices: GAS_PRICES, pruningKeepBlocks: 0n },
+  const queries = new api.AbciQueries(
+    { surface: api.apiSurface(modules), gasPrices: GAS_PRICES, pruningKeepBlocks: 0n },
     { application: node.application, source, log: silentLog },
   );
   const serve = (port: number) =>
-    chain.startRpcServer({ host: HOST, port }, { node, queries, log: silentLog, clock: systemClock });
+    api.startRpcServer({ host: HOST, port }, { node, queries, log: silentLog, clock: systemClock });
   const heightBlocks = (): bigint => node.blocks.latestHeightBlocks();
   if (blockIntervalMs === undefined) await node.produceBlock();
   let rpc: Awaited<ReturnType<typeof serve>> | undefined = await serve(0);

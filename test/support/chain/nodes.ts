@@ -3,8 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
-  AbciQueries,
-  apiSurface,
   ChainApp,
   type ChainSource,
   CometRpc,
@@ -17,10 +15,8 @@ import {
   PROTOCOL_VERSION,
   pocketMachine,
   startAbciServer,
-  startGrpcServer,
-  startRestServer,
-  startRpcServer,
 } from "@turnpike/chain";
+import { AbciQueries, apiSurface, startGrpcServer, startRestServer, startRpcServer } from "@turnpike/chain-api";
 import { openChainStore } from "@turnpike/chain-store";
 import { createEd25519Signer, sha256 } from "@turnpike/crypto";
 import { freePort } from "@turnpike/localnet";

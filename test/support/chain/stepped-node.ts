@@ -2,7 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
-import { openEmbeddedNode, PROTOCOL_VERSION, startRpcServer } from "@turnpike/chain";
+import { openEmbeddedNode, PROTOCOL_VERSION } from "@turnpike/chain";
+import { startRpcServer } from "@turnpike/chain-api";
 import { quickGenesis } from "./local-chain.ts";
 import { edSigner, embeddedQueries, machineOf } from "./nodes.ts";
 

@@ -11,10 +11,7 @@ import {
   writeAtomically,
 } from "@turnpike/base";
 import {
-  AbciQueries,
-  apiSurface,
   BlockMeter,
-  type ChainApiOptions,
   ChainApp,
   type ChainHome,
   type ChainSource,
@@ -33,13 +30,18 @@ import {
   pocketMachine,
   readGenesis,
   startAbciServer,
-  startGrpcServer,
-  startRestServer,
-  startRpcServer,
   ThreadedApplication,
   validatorKeyOf,
   watchChain,
 } from "@turnpike/chain";
+import {
+  AbciQueries,
+  apiSurface,
+  type ChainApiOptions,
+  startGrpcServer,
+  startRestServer,
+  startRpcServer,
+} from "@turnpike/chain-api";
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import { type MetricsRegistry, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";

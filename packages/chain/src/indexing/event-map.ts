@@ -14,7 +14,7 @@ export const TX_HEIGHT_KEY = "tx.height";
 export const BLOCK_HEIGHT_KEY = "block.height";
 
 /** Values by `type.attribute`; what has no type or no key is left out. */
-export function eventMapOf(events: readonly ChainEvent[]): Map<string, string[]> {
+function eventMapOf(events: readonly ChainEvent[]): Map<string, string[]> {
   const map = new Map<string, string[]>();
   for (const { type, attributes } of events) {
     if (type === "") continue;

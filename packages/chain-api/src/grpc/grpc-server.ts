@@ -1,0 +1,167 @@
+import { Server as NetServer } from "node:net";
+import {
+  type handleUnaryCall,
+  logVerbosity,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  setLogVerbosity,
+} from "@grpc/grpc-js";
+import { AppError } from "@turnpike/base";
+import { GRPC_STATUS } from "@turnpike/chain";
+import type { Bytes } from "@turnpike/chain-store";
+import type { ChainApiOptions } from "../services/base-services.ts";
+import { ChainApi, type ChainApiModules, unknownPath } from "../services/chain-api.ts";
+import { HEIGHT_HEADER } from "../services/query-height.ts";
+import { REFLECTION_SERVICES, reflect } from "./server-reflection.ts";
+
+/** Plain values of the gRPC server. */
+export interface GrpcServerOptions extends ChainApiOptions {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  /** Largest request; 10 MiB by default, as in the SDK. */
+  readonly maxRequestBytes?: number;
+  readonly maxConnections?: number;
+  /** Calls at one time on one connection; 100 by default, what is more waits at the client. */
+  readonly maxConcurrentStreams?: number;
+  /** How long calls may still run when the server is closed. */
+  readonly closeGraceMs?: number;
+}
+
+/** A server that listens until it is disposed. */
+export interface ListeningServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** Requests that one reflection stream may ask. */
+const MOST_REFLECTION_REQUESTS = 1000;
+/** Where the table keeps what answers paths that it does not have. No gRPC path looks like this. */
+const ANY_PATH = "";
+
+type Duplex = ServerDuplexStream<Bytes, Bytes>;
+
+/** Handlers by path; one of them answers all other paths, because the server's own text differs from Go's. */
+class HandlerTable extends Map<string, object> {
+  override get(path: string): object | undefined {
+    const found = super.get(path);
+    if (found !== undefined) return found;
+    const other = super.get(ANY_PATH);
+    return other === undefined ? undefined : { ...other, path };
+  }
+}
+
+const toBuffer = (bytes: Bytes): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+const toBytes = (buffer: Buffer): Bytes => buffer;
+
+function unaryHandler(api: ChainApi, path: string): handleUnaryCall<Bytes, Bytes> {
+  return (call: ServerUnaryCall<Bytes, Bytes>, respond: sendUnaryData<Bytes>) => {
+    const heights = call.metadata.get(HEIGHT_HEADER);
+    // One that is sent twice is not read, as in the SDK.
+    const height = heights.length === 1 ? heights[0]?.toString() : undefined;
+    void api.call(path, call.request, height).then((answer) => {
+      if (call.cancelled) return;
+      if (answer.heightBlocks !== undefined) {
+        const header = new Metadata();
+        header.set(HEIGHT_HEADER, answer.heightBlocks.toString());
+        call.sendMetadata(header);
+      }
+      if (answer.ok) respond(null, answer.value);
+      else respond({ code: answer.status, details: answer.text, metadata: new Metadata() });
+    });
+  };
+}
+
+function reflectionHandler(services: readonly string[]): (call: Duplex) => void {
+  return (call) => {
+    let asked = 0;
+    const refuse = (code: number, details: string): void => {
+      call.emit("error", { code, details, metadata: new Metadata() });
+    };
+    call.on("data", (request: Bytes) => {
+      asked++;
+      if (asked > MOST_REFLECTION_REQUESTS) {
+        if (asked === MOST_REFLECTION_REQUESTS + 1) refuse(GRPC_STATUS.ResourceExhausted, "too many requests");
+        return;
+      }
+      const answer = reflect(request, services);
+      if (!answer.ok) {
+        asked = MOST_REFLECTION_REQUESTS + 1;
+        refuse(answer.status, answer.text);
+        return;
+      }
+      if (call.write(answer.value)) return;
+      call.pause();
+      call.once("drain", () => call.resume());
+    });
+    call.on("end", () => {
+      if (asked <= MOST_REFLECTION_REQUESTS) call.end();
+    });
+  };
+}
+
+function unknownHandler(services: readonly string[]): (call: Duplex) => void {
+  return (call) => {
+    const { status, text } = unknownPath(call.getPath(), services);
+    call.emit("error", { code: status, details: text, metadata: new Metadata() });
+  };
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  // The library would write to the error output what is logged here, too.
+  setLogVerbosity(logVerbosity.NONE);
+  const place = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  return new Promise((resolve, reject) => {
+    server.bindAsync(place, ServerCredentials.createInsecure(), (error, bound) => {
+      if (error === null) resolve(bound);
+      else reject(new AppError("PORT_IN_USE", { message: `gRPC cannot listen on ${place}.`, cause: error }));
+    });
+  });
+}
+
+/** Bounds the connections of the server below, which its own options do not. */
+function boundConnections(server: Server, maxConnections: number): void {
+  const below: unknown = Reflect.get(server, "http2Servers");
+  if (!(below instanceof Map)) return;
+  for (const each of below.keys()) if (each instanceof NetServer) each.maxConnections = maxConnections;
+}
+
+/**
+ * Serves the chain's gRPC: all queries of the application's modules, the services beside them, and server reflection.
+ * `Msg` services are not served, as on the real network. Keepalive pings are answered however often they come.
+ * @throws AppError PORT_IN_USE
+ */
+export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApiModules): Promise<ListeningServer> {
+  const { host, port, maxRequestBytes = 10_485_760, maxConcurrentStreams = 100, closeGraceMs = 1000, ...rest } = opts;
+  const api = new ChainApi(rest, modules);
+  const services = [...api.services(), ...REFLECTION_SERVICES].sort();
+  const server = new Server({
+    "grpc.max_receive_message_length": maxRequestBytes,
+    "grpc.max_concurrent_streams": maxConcurrentStreams,
+    "grpc.enable_channelz": 0,
+  });
+  Reflect.set(server, "handlers", new HandlerTable());
+  for (const path of api.paths()) server.register(path, unaryHandler(api, path), toBuffer, toBytes, "unary");
+  for (const service of REFLECTION_SERVICES) {
+    const path = `/${service}/ServerReflectionInfo`;
+    server.register(path, reflectionHandler(services), toBuffer, toBytes, "bidi");
+  }
+  server.register(ANY_PATH, unknownHandler(services), toBuffer, toBytes, "bidi");
+  const bound = await listen(server, host, port);
+  boundConnections(server, opts.maxConnections ?? 1000);
+  modules.log.info({ host, port: bound, services: services.length }, "gRPC is served");
+  return {
+    port: bound,
+    [Symbol.asyncDispose]: () =>
+      new Promise((resolve) => {
+        const timer = setTimeout(() => server.forceShutdown(), closeGraceMs);
+        server.tryShutdown(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      }),
+  };
+}

@@ -1,0 +1,128 @@
+import type { Log } from "@turnpike/base";
+import type { EventLoopQueue } from "@turnpike/chain";
+import type { WebSocket } from "ws";
+import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
+import type { RpcBounds } from "./bounds.ts";
+import { argumentsFromParams, callMethod, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
+import type { EventHub, SocketClient } from "./event-hub.ts";
+import { bytesToRaw } from "./go-json.ts";
+import type { RpcMethods } from "./method.ts";
+import { type RpcRequest, readMessage } from "./requests.ts";
+import type { RpcEvent } from "./rpc-event.ts";
+
+export interface SocketSessionModules {
+  readonly socket: WebSocket;
+  readonly methods: RpcMethods;
+  readonly hub: EventHub;
+  readonly log: Log;
+  readonly queue: EventLoopQueue;
+}
+
+/** One WebSocket client: its messages are answered one after the other, in their order. */
+export class SocketSession implements SocketClient {
+  readonly client: string;
+  readonly #bounds: RpcBounds;
+  readonly #socket: WebSocket;
+  readonly #methods: RpcMethods;
+  readonly #hub: EventHub;
+  readonly #log: Log;
+  readonly #queue: EventLoopQueue;
+  readonly #gone = new AbortController();
+  readonly #waiting: string[] = [];
+  readonly #pings: NodeJS.Timeout;
+  readonly #silence: NodeJS.Timeout;
+  #busy = false;
+  #waitingBytes = 0;
+
+  /** @param client address and port of the other side */
+  constructor(client: string, bounds: RpcBounds, { socket, methods, hub, log, queue }: SocketSessionModules) {
+    this.client = client;
+    this.#bounds = bounds;
+    this.#socket = socket;
+    this.#methods = methods;
+    this.#hub = hub;
+    this.#log = log;
+    this.#queue = queue;
+    this.#pings = setInterval(() => socket.ping(), bounds.pingMs);
+    this.#silence = setTimeout(() => this.#drop("silent"), bounds.silentMs);
+    socket.on("message", (data) => this.#receive(Buffer.isBuffer(data) ? data : Buffer.alloc(0)));
+    socket.on("ping", () => this.#silence.refresh());
+    socket.on("pong", () => this.#silence.refresh());
+    socket.on("error", (error) => this.#log.debug({ error: error.message }, "RPC WebSocket broke"));
+    socket.on("close", () => this.#end());
+  }
+
+  /** Sends an event to a subscription. */
+  sendEvent(id: RpcId, query: string, event: RpcEvent): void {
+    this.#send(successText(id, event.resultJson(query)));
+  }
+
+  /** Says that a subscription ended. */
+  sendCancelled(id: RpcId, reason: string): void {
+    this.#send(errorText(id, "server", `subscription was canceled (reason: ${reason})`));
+  }
+
+  #end(): void {
+    clearInterval(this.#pings);
+    clearTimeout(this.#silence);
+    this.#waiting.length = 0;
+    this.#waitingBytes = 0;
+    this.#gone.abort();
+    this.#hub.unsubscribeAll(this);
+  }
+
+  #drop(why: string): void {
+    this.#log.info({ client: this.client, why }, "RPC WebSocket dropped");
+    this.#socket.terminate();
+  }
+
+  #send(text: string): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    // One message may be of any length; a second one does not wait behind so much.
+    if (this.#socket.bufferedAmount <= this.#bounds.maxWaitingSocketBytes) this.#socket.send(text);
+    else this.#drop("slow client");
+  }
+
+  #receive(data: Buffer): void {
+    this.#silence.refresh();
+    this.#waiting.push(bytesToRaw(data));
+    this.#waitingBytes += data.length;
+    if (this.#isFull()) this.#socket.pause();
+    if (!this.#busy) void this.#work();
+  }
+
+  // One message may be as long as a request.
+  #isFull(): boolean {
+    const { maxWaitingMessages, maxBodyBytes } = this.#bounds;
+    return this.#waiting.length >= maxWaitingMessages || this.#waitingBytes >= maxBodyBytes;
+  }
+
+  async #work(): Promise<void> {
+    this.#busy = true;
+    for (;;) {
+      const text = this.#waiting.shift();
+      if (text === undefined) break;
+      this.#waitingBytes -= text.length;
+      await this.#answer(text);
+      this.#silence.refresh();
+      if (!this.#isFull() && this.#socket.isPaused) this.#socket.resume();
+    }
+    this.#busy = false;
+  }
+
+  async #answer(text: string): Promise<void> {
+    const read = readMessage(text, this.#bounds.maxJsonDepth);
+    if (!read.ok) this.#send(errorText(undefined, "parse", `error unmarshaling request: ${read.fault}`));
+    else if (read.request !== undefined) this.#send(await this.#answerRequest(read.request));
+  }
+
+  async #answerRequest({ id, method: name, params }: RpcRequest): Promise<string> {
+    const method = Object.hasOwn(this.#methods, name) ? this.#methods[name] : undefined;
+    if (method === undefined) return errorText(id, "method");
+    if (params === undefined && method.args.length > 0) return errorText(URI_ID, "internal", TOO_FEW_ARGUMENTS);
+    const args = argumentsFromParams(method, params ?? "null", this.#bounds.maxJsonDepth);
+    if (!args.ok) return errorText(id, "internal", `error converting json params to arguments: ${args.fault}`);
+    const caller = { client: this.client, signal: this.#gone.signal, id, socket: this };
+    return outcomeText(id, await callMethod(method, args.values, caller, { log: this.#log, queue: this.#queue }));
+  }
+}

@@ -1,0 +1,125 @@
+import timers from "node:timers/promises";
+import {
+  type AbciQuerier,
+  type AppAnswer,
+  abciFault,
+  abciOfGrpc,
+  abciOfStatus,
+  EventLoopQueue,
+  goDecodeFault,
+  heightFault,
+  type QueryAnswer,
+  refuse,
+  SDK,
+  simulationJson,
+} from "@turnpike/chain";
+import type { Bytes } from "@turnpike/chain-store";
+import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
+import type { ApiMethod } from "./api-method.ts";
+import { baseServices, type ChainApiOptions } from "./base-services.ts";
+import { type ChainApiModules, faultOf } from "./chain-api.ts";
+import { encodedSimulation, SIMULATE_PATH, TOO_MANY_SIMULATIONS } from "./simulation.ts";
+import { BROADCAST_PATH } from "./tx-service.ts";
+
+export interface AbciQueriesOptions extends ChainApiOptions {
+  /** Calls of the base services at one time; 16 by default. What is more is refused. */
+  readonly maxCalls?: number;
+  /** How long one of them may take; 3 s by default. The start of a simulation's thread does not count. */
+  readonly timeoutMs?: number;
+}
+
+type ServiceAnswer = QueryAnswer<Bytes>;
+
+/**
+ * `abci_query` of a whole node: the application's state, and the base services over blocks and transactions. Under CometBFT
+ * all clients' queries share one connection, on which answers keep their order, and these services ask CometBFT itself: so
+ * they are bounded in number and in time.
+ */
+export class AbciQueries implements AbciQuerier {
+  readonly #opts: { readonly maxCalls: number; readonly timeoutMs: number };
+  readonly #modules: ChainApiModules;
+  readonly #services: ReadonlyMap<string, ApiMethod>;
+  readonly #queue: EventLoopQueue;
+  #calls = 0;
+
+  constructor({ maxCalls = 16, timeoutMs = 3_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
+    this.#opts = { maxCalls, timeoutMs };
+    this.#modules = modules;
+    this.#services = baseServices(api, modules);
+    this.#queue = modules.queue ?? new EventLoopQueue();
+  }
+
+  /** Asks as `abci_query` does. @param heightBlocks 0: the newest */
+  abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer | Promise<AppAnswer> {
+    if (path === BROADCAST_PATH) return abciFault(SDK.invalidRequest, "can't route a broadcast tx message");
+    const method = this.#services.get(path);
+    if (method !== undefined) return this.#askService(method, path, data, heightBlocks);
+    const [, root, what] = path.split("/");
+    if (root === "app" && what === "simulate") return this.#simulate(data, heightBlocks);
+    return this.#modules.application.abciQuery(path, data, heightBlocks);
+  }
+
+  async #askService(method: ApiMethod, path: string, data: Bytes, asked: bigint): Promise<AppAnswer> {
+    const latestBlocks = this.#modules.application.latestHeightBlocks();
+    const fault = heightFault(asked, { latestBlocks, earliestBlocks: 0n });
+    if (fault !== undefined) return abciFault(fault.kind, fault.text);
+    const heightBlocks = asked === 0n ? latestBlocks : asked;
+    const decoded = decodeMessage(method.input, data);
+    if (!decoded.ok) return abciFault(SDK.invalidRequest, goDecodeFault(decoded.fault), heightBlocks);
+    const ask = async (): Promise<ServiceAnswer> => {
+      try {
+        const encoded =
+          path === SIMULATE_PATH
+            ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest)
+            : undefined;
+        if (encoded !== undefined) return encoded;
+        const got = await method.answer(decoded.message, { heightBlocks });
+        return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
+      } catch (error) {
+        return faultOf(path, error, this.#modules.log);
+      }
+    };
+    // Simulations have bounds of their own.
+    if (path === SIMULATE_PATH) await this.#modules.application.simulationsReady?.();
+    const answer = await (path === SIMULATE_PATH ? this.#timed(ask()) : this.#bounded(ask));
+    if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
+    // The only one whose plain error the SDK gives as a status.
+    return path === SIMULATE_PATH ? abciOfStatus({ ...answer, heightBlocks }) : abciOfGrpc({ ...answer, heightBlocks });
+  }
+
+  async #simulate(tx: Bytes, asked: bigint): Promise<AppAnswer> {
+    const { application } = this.#modules;
+    const encoded = await application.simulateEncoded?.(tx, "json");
+    const result = application.simulateEncoded === undefined ? await application.simulate(tx) : encoded?.result;
+    if (result === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
+    if (result.code === 0) {
+      const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
+      return { code: 0, codespace: "sdk", log: "", value: encoded?.encoded ?? simulationJson(result), heightBlocks };
+    }
+    const { code, codespace } = result;
+    const log = `failed to simulate tx: ${result.log}`;
+    return { code, codespace, log, value: new Uint8Array(0), heightBlocks: 0n };
+  }
+
+  // One that is late keeps its place until it ends: it still asks.
+  async #bounded(work: () => Promise<ServiceAnswer>): Promise<ServiceAnswer> {
+    const started = this.#calls < this.#opts.maxCalls ? this.#queue.run(work) : undefined;
+    if (started === undefined) return refuse("ResourceExhausted", "too many requests wait");
+    this.#calls++;
+    return this.#timed(started.finally(() => this.#calls--));
+  }
+
+  async #timed(asked: Promise<ServiceAnswer>): Promise<ServiceAnswer> {
+    const timer = new AbortController();
+    const late = timers.setTimeout(this.#opts.timeoutMs, undefined, { signal: timer.signal }).then(
+      () => refuse("DeadlineExceeded", "the node did not answer in time"),
+      // Answered before.
+      () => asked,
+    );
+    try {
+      return await Promise.race([asked, late]);
+    } finally {
+      timer.abort();
+    }
+  }
+}

@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { silentLog } from "@turnpike/base";
+import {
+  type AppAnswer,
+  type EmbeddedEngine,
+  EmbeddedSource,
+  openEmbeddedNode,
+  pocketMachine,
+  ThreadedApplication,
+} from "@turnpike/chain";
+import { type ChainSigner, signTx } from "@turnpike/chain-client";
+import {
+  type Any,
+  bank,
+  createMessage,
+  decodeMessage,
+  encodeMessage,
+  packAny,
+  session,
+  supplier,
+  tx as txs,
+} from "@turnpike/proto";
+import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, NODE, tickingClock } from "@turnpike/testkit/embedded-node";
+import { scratchFolder } from "@turnpike/testkit/fixtures";
+import { AbciQueries } from "../src/services/abci-queries.ts";
+import { apiSurface } from "../src/services/base-services.ts";
+import { ChainApi } from "../src/services/chain-api.ts";
+import { SIMULATE_PATH } from "../src/services/simulation.ts";
+
+const BALANCE = "/cosmos.bank.v1beta1.Query/Balance";
+const ROLES = Object.keys(LOCAL_SIGNERS);
+const DAO = LOCAL_SIGNERS.dao.address;
+
+const openNode = (folder: string): Promise<EmbeddedEngine> =>
+  openEmbeddedNode(
+    { folder, genesis: LOCAL_GENESIS, moniker: "test", version: "0.1.35" },
+    {
+      machine: pocketMachine({ gasPrices: [] }).machine,
+      validatorSigner: LOCAL_VALIDATOR,
+      nodeSigner: NODE,
+      clock: tickingClock(),
+    },
+  );
+
+const threaded = (node: EmbeddedEngine, folder: string): ThreadedApplication =>
+  new ThreadedApplication({ folder, gasPrices: [] }, { application: node.application, log: silentLog });
+
+function sendTx(signer: ChainSigner, sequence: bigint, count = 1): Uint8Array {
+  const message: Any = packAny(
+    bank.MsgSendSchema,
+    createMessage(bank.MsgSendSchema, {
+      fromAddress: signer.address,
+      toAddress: DAO,
+      amount: [{ denom: "upokt", amount: "1" }],
+    }),
+  );
+  return signTx(
+    {
+      messages: Array.from({ length: count }, () => message),
+      chainId: LOCAL_GENESIS.chain_id,
+      accountNumber: BigInt(ROLES.findIndex((role) => LOCAL_SIGNERS[role as keyof typeof LOCAL_SIGNERS] === signer)),
+      order: { kind: "ordered", sequence },
+      gasLimit: 500_000n,
+      fee: [{ denom: "upokt", amount: 1n }],
+    },
+    signer,
+  );
+}
+
+const balanceRequest = (address: string): Uint8Array =>
+  encodeMessage(
+    bank.QueryBalanceRequestSchema,
+    createMessage(bank.QueryBalanceRequestSchema, { address, denom: "upokt" }),
+  );
+
+async function balanceOf(application: ThreadedApplication, address: string, heightBlocks = 0n): Promise<bigint> {
+  const answer = await application.grpcQuery(BALANCE, balanceRequest(address), heightBlocks);
+  assert.ok(answer.ok);
+  const read = decodeMessage(bank.QueryBalanceResponseSchema, answer.value);
+  assert.ok(read.ok);
+  return BigInt(read.message.balance?.amount ?? "0");
+}
+
+suite("queries and simulations on threads", () => {
+  test("answer as the application itself does, at every height, right after each block", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    const { faucet } = LOCAL_SIGNERS;
+    const before = await (async () => {
+      await node.produceBlock();
+      return balanceOf(application, DAO);
+    })();
+    for (let n = 0n; n < 5n; n++) {
+      assert.equal(node.submit(sendTx(faucet, n)).kind, "checked");
+      await node.produceBlock();
+      assert.equal(await balanceOf(application, DAO), before + n + 1n);
+    }
+    for (let height = 1n; height <= 6n; height++) {
+      assert.equal(await balanceOf(application, DAO, height), before + height - 1n);
+    }
+    const asked = [
+      [
+        "/pocket.supplier.Query/AllSuppliers",
+        encodeMessage(supplier.QueryAllSuppliersRequestSchema, createMessage(supplier.QueryAllSuppliersRequestSchema)),
+      ],
+      [
+        "/pocket.session.Query/GetSession",
+        encodeMessage(
+          session.QueryGetSessionRequestSchema,
+          createMessage(session.QueryGetSessionRequestSchema, {
+            applicationAddress: LOCAL_SIGNERS["application-1"].address,
+            serviceId: "eth",
+          }),
+        ),
+      ],
+      [BALANCE, balanceRequest("nonsense")],
+      ["/no.such.Query/Method", new Uint8Array(0)],
+    ] as const;
+    for (const [path, data] of asked) {
+      for (const height of [0n, 3n, 99n, -1n]) {
+        assert.deepEqual(
+          await application.grpcQuery(path, data, height),
+          node.application.grpcQuery(path, data, height),
+          `${path} at ${height}`,
+        );
+        const ours = await application.abciQuery(path, data, height);
+        assert.deepEqual(ours, node.application.abciQuery(path, data, height), `${path} at ${height}`);
+      }
+    }
+    const there = await application.abciQuery("/store/bank/key", Buffer.of(5));
+    const here = node.application.abciQuery("/store/bank/key", Buffer.of(5));
+    assert.ok(here.value.length > 0);
+    assert.deepEqual([there.code, Buffer.from(there.value)], [here.code, here.value]);
+  });
+
+  test("a simulation counts what waits in the mempool, and what came with a block", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    const { faucet } = LOCAL_SIGNERS;
+    await node.produceBlock();
+    const gasOf = async (tx: Uint8Array): Promise<unknown> => {
+      const [here, there] = [await node.application.simulate(tx), await application.simulate(tx)];
+      // The bounds differ, as these threads make no blocks.
+      assert.deepEqual({ ...there, gasWanted: 0n }, { ...here, gasWanted: 0n });
+      return [there?.code, there?.gasUsed !== undefined && there.gasUsed > 50_000n];
+    };
+    assert.deepEqual(await gasOf(sendTx(faucet, 0n)), [0, true]);
+    node.submit(sendTx(faucet, 0n));
+    assert.deepEqual(await gasOf(sendTx(faucet, 1n)), [0, true]);
+    node.submit(sendTx(faucet, 1n));
+    assert.deepEqual(await gasOf(sendTx(faucet, 2n)), [0, true]);
+    await node.produceBlock();
+    assert.deepEqual(await gasOf(sendTx(faucet, 2n)), [0, true]);
+    assert.deepEqual(((await gasOf(sendTx(faucet, 1n))) as unknown[])[0], 32);
+  });
+
+  test("simulations and large lists are answered byte for byte as on one thread: gRPC, REST and abci_query", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:1", rpcAddr: () => "" }, node);
+    const opts = { surface: apiSurface(pocketMachine({ gasPrices: [] }).modules), gasPrices: [] };
+    const [beside, inside] = [application, node.application].map((one) => ({
+      api: new ChainApi(opts, { application: one, source, log: silentLog }),
+      abci: new AbciQueries(opts, { application: one, source, log: silentLog }),
+    }));
+    assert.ok(beside && inside);
+    const requestOf = (txBytes: Uint8Array): Uint8Array =>
+      encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { txBytes }));
+    const large = sendTx(LOCAL_SIGNERS.faucet, 0n, 200);
+    for (const tx of [
+      large,
+      sendTx(LOCAL_SIGNERS.faucet, 7n),
+      Buffer.from("junk"),
+      new Uint8Array(0),
+      new Uint8Array(1_048_577),
+    ]) {
+      const answer = await beside.api.call(SIMULATE_PATH, requestOf(tx), undefined);
+      assert.deepEqual(answer, await inside.api.call(SIMULATE_PATH, requestOf(tx), undefined));
+      for (const [path, data] of [
+        [SIMULATE_PATH, requestOf(tx)],
+        ["/app/simulate", tx],
+      ] as const) {
+        const there: AppAnswer = await beside.abci.abciQuery(path, data);
+        const here: AppAnswer = await inside.abci.abciQuery(path, data);
+        assert.deepEqual({ ...there, value: Buffer.from(there.value) }, { ...here, value: Buffer.from(here.value) });
+      }
+    }
+    const answer = await beside.api.call(SIMULATE_PATH, requestOf(large), undefined);
+    assert.ok(answer.ok);
+    assert.ok(answer.value.length > 40_000);
+    const text = await beside.api.jsonOf(txs.SimulateResponseSchema, answer.value);
+    assert.ok(text?.startsWith('{"gas_info":'));
+    assert.equal(text, await inside.api.jsonOf(txs.SimulateResponseSchema, answer.value));
+    assert.equal(text, await application.apiJson("cosmos.tx.v1beta1.SimulateResponse", answer.value));
+    assert.equal(await application.apiJson("no.such.Type", answer.value), undefined);
+  });
+
+  test("blocks are made while a keyless simulation of a megabyte and a thousand queries run", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const order: string[] = [];
+    const simulated = application.simulate(sendTx(LOCAL_SIGNERS.faucet, 0n, 6_000)).then((result) => {
+      order.push("simulation");
+      return result;
+    });
+    const answers = Array.from({ length: 1_000 }, () => balanceOf(application, DAO));
+    for (let n = 0; n < 3; n++) {
+      await node.produceBlock();
+      order.push("block");
+    }
+    assert.deepEqual(order, ["block", "block", "block"]);
+    assert.equal((await Promise.all(answers)).length, 1_000);
+    assert.equal((await simulated)?.code, 0);
+  });
+
+  test("more queries than may wait are refused with the text of busy servers", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const asked = Array.from({ length: 2_100 }, () => application.grpcQuery(BALANCE, balanceRequest(DAO)));
+    const answers = await Promise.all(asked);
+    const refused = answers.filter((answer) => !answer.ok);
+    assert.equal(refused.length, 100);
+    for (const answer of refused) {
+      assert.ok(!answer.ok);
+      assert.deepEqual([answer.status, answer.text], [8, "too many requests wait"]);
+    }
+  });
+});
