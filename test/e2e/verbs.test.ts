@@ -81,7 +81,7 @@ const SERVERS: Readonly<Record<string, () => Promise<Served>>> = {
     const facilitator = { verify: fails, settle: fails, supported: fails, missing: fails };
     const { url } = owned.use(
       await createFacilitatorServer(
-        { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 256 },
+        { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 },
         { facilitator, log: silentLog },
       ),
     );

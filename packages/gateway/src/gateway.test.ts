@@ -428,7 +428,5 @@ test("the end: work beyond the limit is told to stop, and releases", async () =>
 
 test("a port in use is said to be", async () => {
   await using to = await startTestGateway();
-  await assert.rejects(startTestGateway({ gatewayPort: to.port }), (error: unknown) =>
-    isAppError(error, "PORT_IN_USE"),
-  );
+  await assert.rejects(startTestGateway({ port: to.port }), (error: unknown) => isAppError(error, "PORT_IN_USE"));
 });

@@ -82,8 +82,8 @@ export class GatewayServer implements Gateway {
   }
 
   async listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }> {
-    const { host, gatewayPort, metricsPort, reusePort } = this.#opts;
-    this.#port = await listenOn(this.#listener.net, host, gatewayPort, reusePort);
+    const { host, port, metricsPort, reusePort } = this.#opts;
+    this.#port = await listenOn(this.#listener.net, host, port, reusePort);
     const generation = this.#build(this.#modules);
     this.#webSockets = this.#openWebSockets(generation);
     this.#live = generation;

@@ -17,7 +17,7 @@ export interface GatewayOptions {
   /** Further names that requests for metrics may be for. */
   readonly allowedHosts?: readonly string[];
   /** Port of the paid routes, the relay and monitoring; 0 takes a free one. */
-  readonly gatewayPort: number;
+  readonly port: number;
   /** Port of `GET /metrics`; 0 takes a free one. Undefined: another process shows the metrics, see {@link Gateway.flush}. */
   readonly metricsPort: number | undefined;
   /** True: other processes listen on the same address, and the system spreads connections over them. */

@@ -16,7 +16,7 @@ export const webSocketOptions: WebSocketLimits = {
 export const gatewayOptions: GatewayOptions = {
   ...gatewayBounds,
   ...gateway,
-  gatewayPort: 0,
+  port: 0,
   metricsPort: 0,
   publicUrl: undefined,
   version: "0.1.0",

@@ -154,7 +154,7 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
         gasPerDeployment = 2_000_000n,
         bumpAfterMs = 600_000,
         bumpPercent = 12.5,
-        maxOpenBatchesPerKey = 16,
+        maxOpenBatches = 16,
         ...changes
       } = {},
     ) => ({
@@ -178,7 +178,7 @@ async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
           gasPerDeployment,
           bumpAfterMs,
           bumpPercent,
-          maxOpenBatchesPerKey,
+          maxOpenBatches,
         },
       ],
       maxQueueMs: 60_000,

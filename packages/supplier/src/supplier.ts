@@ -44,7 +44,7 @@ export interface ServeRelaysOptions {
   readonly services: Readonly<Record<string, ServiceConfig>>;
   /** Larger requests are refused; and always those that could not be claimed, of some 900 kB. */
   readonly maxRequestBytes: number;
-  readonly maxConcurrent: number;
+  readonly maxConcurrentRelays: number;
   readonly maxConnections: number;
   readonly requestTimeoutMs: number;
   readonly drainTimeoutMs: number;
@@ -141,10 +141,10 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     { queries, head, servedBefore, clock },
   );
   const operators = new Set(options.operators.map(({ address }) => address));
-  const { maxConcurrent } = options;
+  const { maxConcurrentRelays } = options;
   const maxRequestBytes = Math.min(options.maxRequestBytes, MAX_REQUEST_BYTES);
   const handler = new RelayHandler(
-    { services, operators, maxConcurrent, maxRequestBytes },
+    { services, operators, maxConcurrentRelays, maxRequestBytes },
     { sessions, crypto, store, clock, metrics, log },
   );
   const sockets = new SocketRelays(

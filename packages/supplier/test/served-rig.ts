@@ -62,7 +62,7 @@ export async function serveRig(
         operators: [{ address: operator, port: 0 }],
         services: { eth: service },
         maxRequestBytes: 1_048_576,
-        maxConcurrent: 1_000,
+        maxConcurrentRelays: 1_000,
         maxConnections: 1_000,
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,

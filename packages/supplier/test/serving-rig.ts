@@ -228,7 +228,7 @@ export async function servingRig(
         operators: [{ address: OPERATOR, port: 0 }],
         services: ethService(backEndUrl, { backEnds }),
         maxRequestBytes: 1_048_576,
-        maxConcurrent: 100,
+        maxConcurrentRelays: 100,
         maxConnections: 1_000,
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,

@@ -93,7 +93,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrent: maxConcurrentRequests },
+        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrentRequests },
         { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );

@@ -60,7 +60,6 @@ export function gatewayOptions(config: Config): GatewayOptions {
   return {
     ...gatewayBounds,
     ...gateway,
-    gatewayPort: gateway.port,
     metricsHost: gateway.metrics.host,
     metricsPort: gateway.metrics.port,
     allowedHosts: config.allowedHosts,

@@ -179,7 +179,7 @@ const transactionBounds = (relayer: Relayer): TransactionBounds => ({
   gasPerDeployment: BigInt(relayer.gasPerDeployment),
   bumpAfterMs: relayer.bumpAfterMs,
   bumpPercent: relayer.bumpPercent,
-  maxOpenBatchesPerKey: relayer.maxOpenBatches,
+  maxOpenBatches: relayer.maxOpenBatches,
 });
 
 /** The error of a role without a relayer key, on one network or on all. */

@@ -125,7 +125,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
         operators: operators.map(({ address, port }) => ({ address, port })),
         services: suppliedServices(config),
         maxRequestBytes: supplier.maxRequestBytes,
-        maxConcurrent: supplier.maxConcurrentRelays,
+        maxConcurrentRelays: supplier.maxConcurrentRelays,
         maxConnections: MAX_CONNECTIONS,
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         drainTimeoutMs: DRAIN_TIMEOUT_MS,

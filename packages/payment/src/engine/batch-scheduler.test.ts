@@ -56,7 +56,7 @@ function rig() {
   const accounts = [account("first"), account("second")];
   const head = new HeadTracker({ chain: read as SettlementChain, clock, onNewBlock: () => undefined });
   const net = { network: NETWORK, multicall3: MULTICALL3_ADDRESS, blockTimeSeconds: 2, minRelayerBalanceWei: 0n };
-  const bounds = { maxBatch: 4, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatchesPerKey: 4 };
+  const bounds = { maxBatch: 4, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatches: 4 };
   const policy = { fees: FEES, gas: GAS, ...bounds };
   const costs = new GasCosts(GAS, () => 0);
   const guard = new ProfitGuard(

@@ -72,7 +72,7 @@ export class BatchScheduler {
     this.#opts = opts;
     this.#modules = modules;
     this.#maxShared = opts.policy.maxBatch;
-    this.#maxOpenUnshared = Math.max(1, Math.floor(opts.policy.maxOpenBatchesPerKey / 2));
+    this.#maxOpenUnshared = Math.max(1, Math.floor(opts.policy.maxOpenBatches / 2));
     this.#baseFeeFaults = new FaultLogThrottle(modules.clock);
   }
 

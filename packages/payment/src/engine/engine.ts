@@ -89,14 +89,11 @@ function wrong(path: string, rule: string): never {
   throw new AppError("CONFIG_INVALID", { message: `${path}: ${rule}.` });
 }
 
-function checkBounds(
-  at: string,
-  { bumpPercent, maxBatch, maxOpenBatchesPerKey, batchWindowMs }: TransactionBounds,
-): void {
+function checkBounds(at: string, { bumpPercent, maxBatch, maxOpenBatches, batchWindowMs }: TransactionBounds): void {
   if (bumpPercent < 12.5) wrong(`${at}bumpPercent`, "must be at least 12.5, or nodes refuse the replacement");
   if (!Number.isInteger(maxBatch) || maxBatch < 1) wrong(`${at}maxBatch`, "must be an integer of at least 1");
-  if (!Number.isInteger(maxOpenBatchesPerKey) || maxOpenBatchesPerKey < 1) {
-    wrong(`${at}maxOpenBatchesPerKey`, "must be an integer of at least 1");
+  if (!Number.isInteger(maxOpenBatches) || maxOpenBatches < 1) {
+    wrong(`${at}maxOpenBatches`, "must be an integer of at least 1");
   }
   if (batchWindowMs < 0) wrong(`${at}batchWindowMs`, "must not be negative");
 }

@@ -10,7 +10,7 @@ export interface NetworkPolicy {
   readonly maxBatch: number;
   readonly batchWindowMs: number;
   readonly bumpAfterMs: number;
-  readonly maxOpenBatchesPerKey: number;
+  readonly maxOpenBatches: number;
 }
 
 /** Chains refuse transactions with a higher gas limit (EIP-7825: 2^24). */
@@ -34,6 +34,6 @@ export function networkPolicy(net: EngineNetwork): NetworkPolicy {
     maxBatch: Math.max(1, Math.min(net.maxBatch, Number(room))),
     batchWindowMs: net.batchWindowMs,
     bumpAfterMs: net.bumpAfterMs,
-    maxOpenBatchesPerKey: net.maxOpenBatchesPerKey,
+    maxOpenBatches: net.maxOpenBatches,
   };
 }

@@ -148,7 +148,7 @@ test("a wallet that changes its mind behind the signed transaction is backed off
 test("wallets take half of a key's open batches, and plain accounts behind them go first", async () => {
   await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
-  const options = bed.options([await bed.relayerKey()], { maxOpenBatchesPerKey: 2 });
+  const options = bed.options([await bed.relayerKey()], { maxOpenBatches: 2 });
   await using engine = await createEngine(options, bed.modules(ledger));
   const wallets = [await walletClaim(bed, ledger, YES), await walletClaim(bed, ledger, YES)];
   const settling = wallets.map((payment) => engine.settle(payment, ANSWER, timeLimit()));

@@ -275,7 +275,7 @@ export class NetworkEngine implements AsyncDisposable {
   #openAccount(lease: RelayerLease, { privateKey }: RelayerKey): RelayerAccount {
     const { ledger, clock, metrics, faults } = this.#modules;
     const { network, multicall3, blockTimeSeconds } = this.#net;
-    const { fees, gas, bumpAfterMs, maxOpenBatchesPerKey } = this.#policy;
+    const { fees, gas, bumpAfterMs, maxOpenBatches } = this.#policy;
     return new RelayerAccount(
       {
         chainId: Number(network.slice("eip155:".length)),
@@ -285,7 +285,7 @@ export class NetworkEngine implements AsyncDisposable {
         bumpAfterMs,
         cancelAfterMs: this.#cancelAfterMs,
         rebroadcastAfterMs: Math.max(2_000, blockTimeSeconds * 2_000),
-        maxOpenBatches: maxOpenBatchesPerKey,
+        maxOpenBatches,
         sendTimeoutMs: this.#chainTimeoutMs,
       },
       {

@@ -44,7 +44,7 @@ export interface TransactionBounds {
   /** By how much; at least 12.5. */
   readonly bumpPercent: number;
   /** Most transactions of one key that are not mined; contract wallets may take half of them. */
-  readonly maxOpenBatchesPerKey: number;
+  readonly maxOpenBatches: number;
 }
 
 /** Relayer keys, fees, profit rule and bounds of one network. */

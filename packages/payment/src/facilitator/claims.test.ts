@@ -75,7 +75,7 @@ test("a claim does not stay behind when the ledger cannot say how it stands afte
 test("attack: copies of one pending payment leave places for the settlements of others", async () => {
   const bench = openFacilitator(ledger(), { maxCopies: 8 });
   await using server = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 32 },
+    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 32 },
     { facilitator: bench.facilitator, log: silentLog },
   );
   const ask = async (body: string): Promise<SettleResponse> => {
@@ -111,7 +111,7 @@ test("attack: copies of one pending payment leave places for the settlements of 
 test("a payment that costs more than it brings is refused at /verify and at /settle, unclaimed, and good later", async () => {
   const bench = openFacilitator(ledger());
   await using server = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 256 },
+    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 },
     { facilitator: bench.facilitator, log: silentLog },
   );
   const [from, nonce] = [newPayer(), newNonce()];

@@ -69,7 +69,7 @@ before(async () => {
   );
   server = owned.use(
     await createFacilitatorServer(
-      { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 256 },
+      { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 },
       { facilitator, log: silentLog },
     ),
   );
@@ -282,7 +282,7 @@ test("more requests at once than it takes are answered 503", async () => {
     missing: () => Promise.resolve([]),
   };
   await using narrow = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrent: 2 },
+    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 2 },
     { facilitator: busy, log: silentLog },
   );
   const ask = (path: string) =>

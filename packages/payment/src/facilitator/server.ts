@@ -27,7 +27,7 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   /** Proxies whose `X-Forwarded-For` says who a client is. */
   readonly trustedProxies: readonly string[];
   /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
-  readonly maxConcurrent: number;
+  readonly maxConcurrentRequests: number;
 }
 
 /** Modules of a facilitator's server, which owns none of them. */
@@ -160,7 +160,7 @@ export class FacilitatorServer implements AsyncDisposable {
     reply: FastifyReply,
     work: (body: Uint8Array, signal: AbortSignal, client: string) => Promise<FacilitatorResult<T>>,
   ): Promise<FastifyReply> {
-    if (this.#running >= this.#opts.maxConcurrent) return fail(request, reply, "OVERLOADED");
+    if (this.#running >= this.#opts.maxConcurrentRequests) return fail(request, reply, "OVERLOADED");
     this.#running++;
     try {
       const body = request.body instanceof Uint8Array ? request.body : new Uint8Array();

@@ -34,7 +34,7 @@ async function open(bend: FacilitatorBend = {}, trustedProxies: readonly string[
   const clock = virtualClock();
   const bench = openFacilitator(ledger(), { clock, ...bend });
   const { facilitator } = bench;
-  const opts = { host: "127.0.0.1", port: 0, trustedProxies, maxBodyBytes: 65_536, maxConcurrent: 256 };
+  const opts = { host: "127.0.0.1", port: 0, trustedProxies, maxBodyBytes: 65_536, maxConcurrentRequests: 256 };
   const listening = await createFacilitatorServer(opts, { facilitator, log: silentLog });
   /** Sends a payment as the client of this loopback address. */
   const post = async (

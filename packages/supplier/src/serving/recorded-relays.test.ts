@@ -77,7 +77,7 @@ async function startRecordedSuppliers(recording: Pick<Recording, "sessions" | "p
           },
         },
         maxRequestBytes: 1_048_576,
-        maxConcurrent: 100,
+        maxConcurrentRelays: 100,
         maxConnections: 1_000,
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,

@@ -40,7 +40,7 @@ export interface SuppliedService {
 export interface RelayHandlerOptions {
   readonly services: ReadonlyMap<string, SuppliedService>;
   /** Most relays in flight, of all services. */
-  readonly maxConcurrent: number;
+  readonly maxConcurrentRelays: number;
   /** Largest request that is worked on. Never more than {@link MAX_REQUEST_BYTES}. */
   readonly maxRequestBytes: number;
   /** Operators whose keys are here. */
@@ -157,7 +157,7 @@ export class RelayHandler {
 
   /** True while no further relay is taken: its body need not be read. */
   get isFull(): boolean {
-    return this.#inFlight >= this.#options.maxConcurrent;
+    return this.#inFlight >= this.#options.maxConcurrentRelays;
   }
 
   /** Counts a relay that is refused unread. */

@@ -168,7 +168,7 @@ suite("the sessions that a supplier serves", () => {
       },
     };
     const handler = new RelayHandler(
-      { services: new Map(), maxConcurrent: 1, maxRequestBytes: 1_000_000, operators: new Set([OPERATOR]) },
+      { services: new Map(), maxConcurrentRelays: 1, maxRequestBytes: 1_000_000, operators: new Set([OPERATOR]) },
       { sessions, crypto, store, clock: systemClock, metrics: noMetrics, log: silentLog },
     );
     const signature = new Uint8Array(64);
