@@ -230,7 +230,7 @@ describe("what an operator can do", () => {
       assert.ok(result.ok);
     };
     assert.equal(rig.relay.setDrained(ETH, "op0", true), true);
-    assert.equal(rig.relay.setDrained(ETH, "nobody", true), false);
+    assert.equal(rig.relay.setDrained(ETH, "unknown", true), false);
     assert.equal(rig.relay.setDrained("base" as typeof ETH, "op0", true), false);
     await round(0);
     assert.equal(a.calls.length, 0);
@@ -280,7 +280,7 @@ describe("what an operator can do", () => {
     assert.deepEqual(standing(), { breaker: "open", isGood: false });
     a.say = undefined;
     assert.equal(rig.relay.resetScore(ETH, "op0"), true);
-    assert.equal(rig.relay.resetScore(ETH, "nobody"), false);
+    assert.equal(rig.relay.resetScore(ETH, "unknown"), false);
     assert.deepEqual(standing(), { breaker: "closed", isGood: true });
     const before = a.calls.length;
     assert.equal((await call(rig, "eth_getBalance", at(100))).result, "0x5");

@@ -215,7 +215,7 @@ test("a fault before the claim is 500 without internals", async () => {
   await assertError(answer, 500, "INTERNAL");
 });
 
-test("a sale that ends well is one line for whoever debugs; one that does not is a warning", async () => {
+test("a sale that ends well is one debug line; one that does not is a warning", async () => {
   const lines: string[] = [];
   const at = (level: string) => (_fields: unknown, message: string) => void lines.push(`${level}: ${message}`);
   const log: Log = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error"), child: () => log };

@@ -215,7 +215,7 @@ test("a gateway that stops during a reload ends both configurations", async () =
   await released;
 });
 
-test("an answer that is still arriving keeps its supplier until its end, and takes nobody's place meanwhile", async () => {
+test("an answer that is still arriving keeps its supplier until its end, and takes no other request's place meanwhile", async () => {
   await using to = await startTestGateway({ maxConcurrentRequests: 1 });
   const more = Promise.withResolvers<void>();
   async function* arriving(): AsyncGenerator<Uint8Array> {

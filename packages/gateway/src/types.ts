@@ -9,6 +9,10 @@ import type { RateLimits } from "./limits/types.ts";
 import type { ReadinessCheck } from "./monitoring/readiness.ts";
 import type { WebSocketLimits } from "./websocket/options.ts";
 
+/**
+ * Addresses, bounds and times of the gateway, by the names of the keys of `gateway` where they have one. Another configuration
+ * may replace all but addresses, ports and `maxHeaderBytes` while the gateway runs.
+ */
 export interface GatewayOptions {
   /** Address that the gateway listens on. */
   readonly host: string;
@@ -86,6 +90,7 @@ export interface GatewayParts {
   readonly limits?: RateLimits;
 }
 
+/** What all configurations of one gateway share, and the parts of the first one. */
 export interface GatewayModules extends GatewayParts {
   readonly payment: PaymentStage;
   /** Where spans of requests go. Undefined: nothing is traced. */

@@ -49,7 +49,7 @@ test("what the parser refuses: JSON, no stack, the connection ends", async () =>
   assert.equal((await fetch(`${to.url}/health`)).status, 200);
 });
 
-test("slow senders take nobody's place: a paid call goes on while others' bodies trickle in", async () => {
+test("slow senders take no place of others: a paid call goes on while their bodies trickle in", async () => {
   await using to = await startTestGateway({ maxConcurrentRequests: 2 });
   const head = (target: string, more: string): string =>
     `POST ${target} HTTP/1.1\r\n${HOST}${more}Content-Length: 9\r\n\r\n{`;

@@ -162,8 +162,8 @@ test("drains, puts back, resets scores, sets flags, purges the cache; each chang
   for (const step of ["drain", "undrain", "reset-score", "forgive"]) {
     const { status, value } = await to.ask("POST", `/services/eth/suppliers/node%20a/${step}`);
     assert.deepEqual([status, value.service, value.operator], [200, "eth", "node a"]);
-    const nobody = await to.ask("POST", `/services/eth/suppliers/nobody/${step}`);
-    assert.deepEqual([nobody.status, nobody.value.code], [404, "ADMIN_NOT_FOUND"]);
+    const absent = await to.ask("POST", `/services/eth/suppliers/unknown/${step}`);
+    assert.deepEqual([absent.status, absent.value.code], [404, "ADMIN_NOT_FOUND"]);
     assert.equal((await to.ask("POST", `/services/nope/suppliers/x/${step}`)).value.code, "ADMIN_NOT_FOUND");
   }
   assert.equal((await to.ask("PUT", "/flags/cache", { on: false })).status, 200);
@@ -176,7 +176,7 @@ test("drains, puts back, resets scores, sets flags, purges the cache; each chang
   assert.equal((await to.ask("POST", "/cache/clear?service=nope")).status, 404);
   assert.equal((await to.ask("POST", "/cache/clear")).status, 200);
   assert.deepEqual(
-    to.calls.filter((call) => !call.includes("nobody")),
+    to.calls.filter((call) => !call.includes("unknown")),
     [
       "drain eth node a true",
       "drain eth node a false",

@@ -3,7 +3,7 @@ import type { RelayFlag } from "@turnpike/relay";
 import type { AdminTarget } from "./types.ts";
 
 /** One request of an operator. */
-export interface AdminRequest {
+interface AdminRequest {
   /** Decoded segments of the path that stand in a route's place holders. */
   readonly args: readonly string[];
   readonly query: URLSearchParams;

@@ -25,7 +25,7 @@ import { gatewayAdminRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";
 import type { AdminTarget } from "./types.ts";
 
-export interface AdminOptions extends HostCheckOptions {
+interface AdminOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** The bearer token of every request; it may change. */
@@ -33,7 +33,7 @@ export interface AdminOptions extends HostCheckOptions {
   readonly version: string;
 }
 
-export interface AdminModules {
+interface AdminModules {
   readonly target: AdminTarget;
   readonly clock: Clock;
   readonly log: Log;

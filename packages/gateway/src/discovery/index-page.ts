@@ -1,5 +1,5 @@
 /** What the index page says of this gateway. */
-export interface IndexFacts {
+interface IndexFacts {
   /** How many services are sold. */
   readonly sold: number;
   /** How many services the free relay has. */

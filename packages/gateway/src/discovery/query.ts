@@ -1,5 +1,5 @@
 /** What `/discovery/resources` and `/discovery/search` filter by, as x402's bazaar extension names it. */
-export interface ResourceFilter {
+interface ResourceFilter {
   readonly type?: string;
   readonly payTo?: string;
   readonly scheme?: string;

@@ -29,8 +29,7 @@ import {
 /** Whether a path may be appended to a service's route, and why not: the family's part of the match. */
 export type MatchPath = (service: Service, appendedPath: string) => "listed" | "NOT_FOUND" | "BAD_PATH";
 
-/** `deadlines` are for bodies that do not come. */
-export interface PaidHandlerModules {
+interface PaidHandlerModules {
   readonly services: Iterable<Service>;
   readonly termsOf: TermsOf;
   readonly matchPath: MatchPath;
@@ -39,6 +38,7 @@ export interface PaidHandlerModules {
   readonly publicUrl: string;
   readonly runner: RequestRunner;
   readonly budget: ByteBudget;
+  /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly clientIp: ClientIpOf;
   /** By client: presented payments that do not pay. */
@@ -47,7 +47,7 @@ export interface PaidHandlerModules {
 }
 
 /** One paid service's route. */
-export interface PaidRoute {
+interface PaidRoute {
   readonly service: Service;
   readonly terms: Terms;
   /** Unpaid answers since they were last read; a plain number, since a metric costs more than the answer does. */

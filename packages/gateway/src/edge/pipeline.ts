@@ -39,14 +39,14 @@ import { StageTimer } from "./stage-timer.ts";
 const ENVELOPE_END = utf8ToBytes("}");
 
 /** One item of a 422's `detail`. */
-export interface ValidationIssue {
+interface ValidationIssue {
   readonly loc: readonly (string | number)[];
   readonly msg: string;
   readonly type: string;
 }
 
 /** What a family makes of a request for one of its services. */
-export type ParsedCall =
+type ParsedCall =
   | { readonly ok: true; readonly call: BackendCall }
   | {
       readonly ok: false;
@@ -111,8 +111,7 @@ export type Sale =
   | { readonly kind: "unread"; readonly code: ErrorCode }
   | { readonly kind: "gone" };
 
-/** Of the relay and the payment stage that a pipeline joins, and of the configuration that it serves. */
-export interface PipelineModules {
+interface PipelineModules {
   readonly payment: PaymentStage;
   readonly relay: Relay;
   /** Ways to pay for a service, as its 402 offers them. */

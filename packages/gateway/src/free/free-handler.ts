@@ -14,8 +14,7 @@ import { freePreflight, NOT_FREE, refusalAnswer, withHeaders } from "./answers.t
 import { type RpcBody, readRpcBody } from "./jsonrpc.ts";
 import { RelayCalls } from "./relay-calls.ts";
 
-/** Bounds of the free relay. */
-export interface FreeHandlerOptions {
+interface FreeHandlerOptions {
   readonly relayDomain: string;
   readonly requestTimeoutMs: number;
   /** Deadline of a call. */
@@ -24,13 +23,13 @@ export interface FreeHandlerOptions {
   readonly maxBatchItems: number;
 }
 
-/** `deadlines` are for bodies that do not come. */
-export interface FreeHandlerModules {
+interface FreeHandlerModules {
   readonly services: Iterable<Service>;
   readonly relay: Relay;
   readonly clock: Clock;
   readonly runner: RequestRunner;
   readonly budget: ByteBudget;
+  /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly consumeQuota: ConsumeQuota;
   readonly inFlight: CallersInFlight;

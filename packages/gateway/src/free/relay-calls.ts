@@ -23,23 +23,22 @@ import { codeAnswer, codeError, rpcAnswer, rpcError } from "../http/rpc-answer.t
 import { SILENCE, withHeaders } from "./answers.ts";
 import type { RpcItem } from "./jsonrpc.ts";
 
-/** How calls are relayed. */
-export interface RelayCallsOptions {
+interface RelayCallsOptions {
   /** Deadline of a call. */
   readonly timeoutMs: number;
   /** True when a large response to a single call may be passed on while it arrives. */
   readonly mayStream?: boolean;
 }
 
-/** `stopping` aborts the calls in flight. */
-export interface RelayCallsModules {
+interface RelayCallsModules {
   readonly relay: Relay;
   readonly clock: Clock;
+  /** Aborts the calls in flight. */
   readonly stopping: AbortSignal;
 }
 
 /** Where calls come from: a request, or a message over a WebSocket, which has no context. */
-export interface CallOrigin {
+interface CallOrigin {
   readonly requestId: RequestId;
   /** Whose calls they are; see `callerOf`. */
   readonly client: string;

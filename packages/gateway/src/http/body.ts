@@ -1,8 +1,7 @@
 import type { Deadlines, MaybePromise } from "@turnpike/base";
 import { type AnyRequest, PlainRequest } from "./request.ts";
 
-/** Bounds of {@link readBody}. */
-export interface BodyLimits {
+interface BodyLimits {
   readonly maxBytes: number;
   readonly timeoutMs: number;
   /** Called when the client waits for `100 Continue` and the body is wanted. */
@@ -48,7 +47,7 @@ export class ByteBudget {
   }
 }
 
-export interface BodyModules {
+interface BodyModules {
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { clientKey, createProxyCheck } from "@turnpike/base";
 
-/** Bounds of {@link ClientConnections}. */
+/** How many connections one client may have open, and which addresses are no client. */
 export interface ClientConnectionLimits {
   /** Open connections of one client; more are closed at once. */
   readonly maxConnectionsPerClient: number;

@@ -3,14 +3,14 @@ import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/
 import { PlainRequest, PlainResponse, type ReadField, type ResponseSink } from "./request.ts";
 import type { HttpServer } from "./server.ts";
 
-export interface PlainListenerOptions {
+interface PlainListenerOptions {
   /** Most header lines of a request. */
   readonly maxHeaders: () => number;
   /** Most bytes of a request's head. */
   readonly maxHeaderBytes: number;
 }
 
-export interface PlainListenerModules {
+interface PlainListenerModules {
   /** Gets every request that is not plain. */
   readonly server: HttpServer;
   readonly handle: (req: PlainRequest, res: ResponseSink) => void;

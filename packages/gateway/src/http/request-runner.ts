@@ -21,7 +21,7 @@ import type { WriteBufferBudget } from "./write-buffer-budget.ts";
 export type RunningCounts = Record<RouteGroup, number>;
 
 /** What the runners of all configurations share, but for `tracker`, which is of one. */
-export interface RequestRunnerModules {
+interface RequestRunnerModules {
   readonly running: RunningCounts;
   /** Bytes of large answers that their clients have not read yet. */
   readonly writeBuffer: WriteBufferBudget;

@@ -38,8 +38,7 @@ type FurtherField =
 /** Header fields of requests that handlers read; of a plain request these alone are known. */
 export type ReadField = StandardField | FurtherField;
 
-/** Their values. */
-export type ReadHeaders = { readonly [name in StandardField]?: string | undefined } & {
+type ReadHeaders = { readonly [name in StandardField]?: string | undefined } & {
   readonly [name in FurtherField]?: string | string[] | undefined;
 };
 

@@ -8,7 +8,7 @@ import type { AnyRequest } from "./request.ts";
 import { codeError } from "./rpc-answer.ts";
 
 /** Bounds of one HTTP server: sizes of heads, times, and connections in all and of one client. */
-export interface HttpLimits extends ClientConnectionLimits {
+interface HttpLimits extends ClientConnectionLimits {
   readonly maxHeaderBytes: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;

@@ -58,7 +58,7 @@ suite("answers that are passed on while they arrive", () => {
     assert.deepEqual(await counted(to), ["200 gone 1"]);
   });
 
-  test("one that nobody takes lets its supplier go at once, before it was begun", async () => {
+  test("one that is never read releases its supplier at once, before it was begun", async () => {
     const gone = new Readable({ read() {} });
     leaveBody(gone);
     await once(gone, "close");

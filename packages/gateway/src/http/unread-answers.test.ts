@@ -7,7 +7,7 @@ import { paymentHeader, receipt, startTestGateway, type TestGateway } from "../.
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const MIB = 1_048_576;
-/** More than the system takes of an answer that nobody reads. */
+/** More than the system's buffers hold of an answer that is not read. */
 const LARGE = `{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(24 * MIB)}"}`;
 const SMALL = '{"jsonrpc":"2.0","id":1,"result":"0x10"}';
 

@@ -36,8 +36,8 @@ export type ConsumeQuota = (request: CallRequest) => CallVerdict | Promise<CallV
 /** {@link CallQuotas.consumeEvents} against the limits in effect. */
 export type ConsumeEvents = (request: CallRequest) => Promise<boolean>;
 
-/** Without `applications`, keys are ignored. */
-export interface CallQuotasModules {
+interface CallQuotasModules {
+  /** Undefined: keys are ignored. */
   readonly applications: Applications | undefined;
   readonly clock: Clock;
   readonly metrics: Metrics;

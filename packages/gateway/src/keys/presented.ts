@@ -7,7 +7,7 @@ const RELAY = "/relay/";
 const KEY = "key/";
 
 /** What follows `/relay/` in a path, split and not decoded. */
-export interface RelayPlace {
+interface RelayPlace {
   readonly id: string;
   /** What follows the id: empty, or from its slash on. */
   readonly path: string;

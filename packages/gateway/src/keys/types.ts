@@ -11,7 +11,7 @@ export interface QuotaStanding {
 }
 
 /** The answer of {@link KeyedApplication.consume}; `standing` is of the quota with the least left, undefined without any. */
-export type QuotaVerdict =
+type QuotaVerdict =
   | { readonly ok: true; readonly standing: QuotaStanding | undefined }
   | { readonly ok: false; readonly standing: QuotaStanding };
 

@@ -33,7 +33,7 @@ suite("limits of applications", () => {
       ...(of === undefined ? {} : { application: of }),
     });
 
-  test("processes that share counts keep one limit of each application, and nobody's is forgotten for theirs", async () => {
+  test("processes that share counts keep one limit of each application, and no other client's count is dropped for it", async () => {
     let nowMs = 0;
     const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
     const counts = new SharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock });

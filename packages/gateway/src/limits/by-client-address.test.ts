@@ -55,7 +55,7 @@ suite("limits at the free door", () => {
       assert.notEqual(answer.status, 429);
       assert.deepEqual(answer.headers.ratelimit, [`"client";r=${4 - id};t=60`]);
     }
-    // A header from a peer that is not trusted makes nobody another client.
+    // A header from a peer that is not trusted changes no client's identity.
     const refused = await post(to, call(77), "1.2.3.4", "127.0.0.9", "/relay/pocket");
     assert.equal(refused.status, 429);
     const body = JSON.parse(refused.text) as { id: unknown; error: { code: unknown } };
@@ -107,7 +107,7 @@ suite("limits at the free door", () => {
     assert.notEqual((await post(to, call(1), undefined, "127.0.0.9")).status, 429);
   });
 
-  test("a batch that is too long counts as one request, so that nobody has them read for nothing", async () => {
+  test("a batch that is too long counts as one request, so that reading one is not free", async () => {
     await using to = await startTestGateway(
       { maxBatchItems: 2 },
       { limits: new FreeRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },

@@ -4,9 +4,8 @@ import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 /** Message of the error for a client that has too many calls in flight. */
 export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it may have.";
 
-/** `maxPerCaller` is read at each call. */
-export interface CallersInFlightModules {
-  /** Most calls of one caller in flight at once. */
+interface CallersInFlightModules {
+  /** Most calls of one caller in flight at once; read at each call. */
   readonly maxPerCaller: () => number;
   readonly metrics: Metrics;
 }

@@ -28,11 +28,10 @@ export interface RateLimitsOptions {
   readonly hashSeed: number;
 }
 
-/** The store is not disposed with the limits. */
-export interface RateLimitsModules {
+interface RateLimitsModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Undefined: each process counts for itself. */
+  /** Undefined: each process counts for itself. Its owner disposes of it. */
   readonly store: LimitStore | undefined;
 }
 

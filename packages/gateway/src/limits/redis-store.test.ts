@@ -114,7 +114,7 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
     await using again = await startRedis(redis.port);
     await connected(store);
     assert.equal(again.port, redis.port);
-    assert.ok(!(await limits.consume(ask("1.1.1.1"))).ok, "an empty Redis gives nobody a second quota");
+    assert.ok(!(await limits.consume(ask("1.1.1.1"))).ok, "an emptied Redis resets no client's quota");
     assert.ok((await limits.consume(ask("1.1.1.2"))).ok);
   });
 

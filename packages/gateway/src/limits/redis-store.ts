@@ -14,8 +14,7 @@ import { tickMsOf } from "./sliding-window.ts";
 import { readVerdict as readNumbers } from "./take-wire.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./types.ts";
 
-/** Where the counts are. */
-export interface RedisStoreOptions {
+interface RedisStoreOptions {
   /** `redis://` or `rediss://`. */
   readonly url: string;
   /** Start of every key. */

@@ -150,7 +150,7 @@ suite("sliding window", () => {
     assert.equal(window.used("a", 1 + 3_600_000 + tickMsOf(3_600_000)), 0);
   });
 
-  test("a flood of a million clients takes no memory and nobody's count", () => {
+  test("a flood of a million clients takes no memory and no other client's count", () => {
     const window = windowOf({ maxKeys: 10_000 });
     for (let at = 0; at < 2_000; at++) window.add("heavy", 1, at);
     const before = heapBytes();

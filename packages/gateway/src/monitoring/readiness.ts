@@ -10,14 +10,14 @@ export interface ReadinessCheck {
   ready(): Promise<boolean>;
 }
 
-export interface ReadinessOptions {
+interface ReadinessOptions {
   /** How long a check may take before it counts as not ready. */
   readonly checkTimeoutMs: number;
   /** How long the outcome of the checks is used again: probes must not load what they look at. */
   readonly keepMs: number;
 }
 
-export interface ReadinessModules {
+interface ReadinessModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly payment: PaymentStage;
   readonly relay: Pick<Relay, "missing">;

@@ -19,15 +19,14 @@ import {
   within,
 } from "./redis-connection.ts";
 
-/** `clock` measures how long ago the process received its own heartbeat; the machine's by default. */
-export interface RedisBusModules {
+interface RedisBusModules {
   readonly log: Log;
   readonly metrics: Metrics;
+  /** For how long ago the process received its own heartbeat; the machine's by default. */
   readonly clock?: Pick<Clock, "monotonicMs">;
 }
 
-/** The channel of a deployment, and this process on it. */
-export interface RedisBusOptions {
+interface RedisBusOptions {
   /** `redis://` or `rediss://`. */
   readonly url: string;
   /** Start of the channel's name. */

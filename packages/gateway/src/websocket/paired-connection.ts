@@ -15,7 +15,7 @@ function isAnswer(message: Uint8Array): boolean {
 }
 
 /** The client's side of a {@link PairedConnection}. */
-export interface PairedClient {
+interface PairedClient {
   /** Sends a supplier's message as it came. */
   forward(bytes: Buffer, isEvent: boolean): void;
   drop(reason: "supplier"): void;

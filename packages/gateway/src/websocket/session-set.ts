@@ -12,9 +12,9 @@ const PING_TICKS = 30;
 /** So many events of a client without a key are counted at the next tick, fewer within a round of pings. */
 const EVENTS_AT_ONCE = 100;
 
-/** `callTimeoutMs` is the longest time that an unanswered call counts as in flight. */
-export interface SessionSetModules {
+interface SessionSetModules {
   readonly consumeEvents: ConsumeEvents;
+  /** Longest time that an unanswered call counts as in flight. */
   readonly callTimeoutMs: () => number;
   readonly counts: WebSocketCounts;
 }

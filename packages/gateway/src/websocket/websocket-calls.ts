@@ -6,8 +6,8 @@ import type { RelayCalls } from "../free/relay-calls.ts";
 import { rpcError } from "../http/rpc-answer.ts";
 import { codeReply, createReplyBound, joinReplies, type Reply } from "./reply.ts";
 
-/** `calls` relays over HTTP, as for requests. */
-export interface WebSocketCallsModules {
+interface WebSocketCallsModules {
+  /** Over HTTP, as for requests. */
   readonly calls: Pick<RelayCalls, "single" | "batch">;
   readonly relay: Pick<Relay, "missing">;
   readonly subscriptions: Pick<Subscriptions, "call">;
@@ -15,7 +15,7 @@ export interface WebSocketCallsModules {
 }
 
 /** The WebSocket that calls came over. */
-export interface CallingSocket {
+interface CallingSocket {
   readonly service: Service;
   readonly dialect: "evm" | "comet";
   /** The caller, as `callerOf` makes it. */

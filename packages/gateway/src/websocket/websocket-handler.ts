@@ -31,16 +31,15 @@ import { dialectOf, refuseUpgrade, type UpgradeFault, UpgradeRouter, type Upgrad
 import type { WebSocketCalls } from "./websocket-calls.ts";
 import { type SessionClient, type SessionParts, WebSocketSession } from "./websocket-session.ts";
 
-/** Which upgrades are accepted, and the bounds of their WebSockets. */
-export interface WebSocketHandlerOptions {
+interface WebSocketHandlerOptions {
   readonly relayDomain: string;
   /** Most header lines of an upgrade. */
   readonly maxHeaders: number;
   readonly limits: WebSocketLimits;
 }
 
-/** Those that outlive a configuration ask for what is in effect now, since WebSockets outlive it, too. */
-export interface WebSocketHandlerModules {
+/** A WebSocket outlives the configuration that it was opened under: functions return what is in effect now. */
+interface WebSocketHandlerModules {
   readonly services: Iterable<Service>;
   readonly subscriptions: Subscriptions;
   readonly relayCalls: WebSocketCalls["relay"];

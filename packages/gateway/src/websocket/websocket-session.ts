@@ -12,7 +12,7 @@ import type { PairedConnection } from "./paired-connection.ts";
 import { createReplyBound, joinReplies, joinTexts, type Reply } from "./reply.ts";
 
 /** Why a WebSocket was ended. */
-export type DropReason =
+type DropReason =
   | "slow"
   | "silent"
   | "unfinished"
