@@ -41,7 +41,7 @@ function limitsOf(store: LimitStore, requests = 2_000, onStoreFailure: OnStoreFa
   );
 }
 
-test("four workers let exactly 2,000 of one client's 2,500 requests pass, and the takes of a turn go in one message", async () => {
+test("four workers let exactly 2,000 of one client's 2,500 requests pass, and the requests of a turn go in one message", async () => {
   const counts = primary();
   const workers = Array.from({ length: 4 }, () => workerOf(counts));
   const limits = workers.map(({ store }) => limitsOf(store));
@@ -87,13 +87,13 @@ test("the counts are a sliding window over client and endpoint; what is no messa
   clock.advance(600);
   assert.equal(counts.consume(limits, 2).refusedBy, -1);
   assert.equal(counts.consume(limits, 1).refusedBy, 0);
-  for (const nonsense of [null, 1, {}, { to: "limits" }, { to: "limits", id: 1, takes: 1, notes: [] }]) {
+  for (const nonsense of [null, 1, {}, { to: "limits" }, { to: "limits", id: 1, requests: 1, notes: [] }]) {
     assert.equal(counts.answer(nonsense), undefined);
   }
   fc.assert(
-    fc.property(fc.array(fc.oneof(fc.jsonValue(), fc.array(fc.oneof(fc.integer(), fc.string())))), (takes) => {
-      const answer = counts.answer({ to: "limits", id: 1, takes, notes: takes });
-      assert.equal(answer?.verdicts.length, takes.length);
+    fc.property(fc.array(fc.oneof(fc.jsonValue(), fc.array(fc.oneof(fc.integer(), fc.string())))), (requests) => {
+      const answer = counts.answer({ to: "limits", id: 1, requests, notes: requests });
+      assert.equal(answer?.verdicts.length, requests.length);
     }),
   );
 });

@@ -1,28 +1,28 @@
 import type { Log, Metrics } from "@turnpike/base";
 import { gatewayLimitStoreFailuresTotal } from "../metrics/gateway-metrics.ts";
 import type { Port } from "../sharing/worker-bus.ts";
-import { readVerdict, readVerdicts, type TakesMessage, type TakeWire, takeToWire } from "./take-wire.ts";
+import { type ConsumeMessage, type RequestWire, readVerdict, readVerdicts, requestToWire } from "./consume-messages.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./types.ts";
 
-interface PendingTake {
+interface PendingRequest {
   readonly limits: number;
   readonly resolve: (verdict: StoreVerdict | undefined) => void;
 }
 
 /** A message without an answer yet. */
 interface SentMessage {
-  readonly takes: readonly PendingTake[];
+  readonly requests: readonly PendingRequest[];
   readonly timer: NodeJS.Timeout;
 }
 
 /** Messages without an answer after which nothing is asked until one comes. */
 const MAX_FAILURES = 3;
 const PROBE_MS = 1_000;
-/** Takes in one message; more are not counted there. */
+/** Requests in one message; more are not counted there. */
 const MAX_IN_MESSAGE = 10_000;
 
 /**
- * Asks the counts that the primary of this machine holds. All takes of one iteration of the event loop go in one message.
+ * Asks the counts that the primary of this machine holds. All requests of one iteration of the event loop go in one message.
  * A primary that leaves three messages unanswered is not asked until it answers one of the probes, one a second.
  */
 export class PortStore implements LimitStore {
@@ -31,9 +31,9 @@ export class PortStore implements LimitStore {
   readonly #sent = new Map<number, SentMessage>();
   readonly #unsubscribe: () => void;
   #nextId = 1;
-  #takes: TakeWire[] = [];
-  #notes: TakeWire[] = [];
-  #pending: PendingTake[] = [];
+  #requests: RequestWire[] = [];
+  #notes: RequestWire[] = [];
+  #pending: PendingRequest[] = [];
   #flushing: NodeJS.Immediate | undefined;
   #probing: NodeJS.Timeout | undefined;
   #failures = 0;
@@ -54,8 +54,8 @@ export class PortStore implements LimitStore {
   }
 
   consume(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined> {
-    if (this.#isDisposed || this.#takes.length >= MAX_IN_MESSAGE) return Promise.resolve(undefined);
-    this.#takes.push(takeToWire(limits, items));
+    if (this.#isDisposed || this.#requests.length >= MAX_IN_MESSAGE) return Promise.resolve(undefined);
+    this.#requests.push(requestToWire(limits, items));
     const { promise, resolve } = Promise.withResolvers<StoreVerdict | undefined>();
     this.#pending.push({ limits: limits.length, resolve });
     this.#scheduleFlush();
@@ -65,7 +65,7 @@ export class PortStore implements LimitStore {
   /** Counts items that another store served, without asking. */
   note(limits: readonly StoreLimit[], items: number): void {
     if (this.#isDisposed || this.#notes.length >= MAX_IN_MESSAGE) return;
-    this.#notes.push(takeToWire(limits, items));
+    this.#notes.push(requestToWire(limits, items));
     this.#scheduleFlush();
   }
 
@@ -86,8 +86,8 @@ export class PortStore implements LimitStore {
     this.#flushing = undefined;
     const id = this.#nextId++;
     const pending = this.#pending;
-    const message: TakesMessage = { to: "limits", id, takes: this.#takes, notes: this.#notes };
-    this.#takes = [];
+    const message: ConsumeMessage = { to: "limits", id, requests: this.#requests, notes: this.#notes };
+    this.#requests = [];
     this.#notes = [];
     this.#pending = [];
     if (!this.#modules.port.send(message)) {
@@ -99,7 +99,7 @@ export class PortStore implements LimitStore {
     const onTimeout = (): void => {
       if (this.#sent.has(id)) this.#onFailure(this.#endMessage(id), "timeout");
     };
-    this.#sent.set(id, { takes: pending, timer: setTimeout(() => setImmediate(onTimeout), this.#timeoutMs) });
+    this.#sent.set(id, { requests: pending, timer: setTimeout(() => setImmediate(onTimeout), this.#timeoutMs) });
   }
 
   #onMessage(message: unknown): void {
@@ -114,7 +114,7 @@ export class PortStore implements LimitStore {
     }
   }
 
-  #onFailure(lost: readonly PendingTake[], cause: string): void {
+  #onFailure(lost: readonly PendingRequest[], cause: string): void {
     const { log, metrics } = this.#modules;
     if (lost.length > 0) metrics.count(gatewayLimitStoreFailuresTotal, { cause });
     if (++this.#failures === MAX_FAILURES) {
@@ -126,19 +126,19 @@ export class PortStore implements LimitStore {
 
   /** Sends an empty message, to see whether it is answered. */
   #probe(): void {
-    this.#modules.port.send({ to: "limits", id: this.#nextId++, takes: [], notes: [] } satisfies TakesMessage);
+    this.#modules.port.send({ to: "limits", id: this.#nextId++, requests: [], notes: [] } satisfies ConsumeMessage);
   }
 
-  #endMessage(id: number): readonly PendingTake[] {
+  #endMessage(id: number): readonly PendingRequest[] {
     const sent = this.#sent.get(id);
     this.#sent.delete(id);
     clearTimeout(sent?.timer);
-    return sent?.takes ?? [];
+    return sent?.requests ?? [];
   }
 }
 
 /**
- * A store whose place another one takes while it fails: limits that a deployment shares fall back to those that a machine
+ * A store that falls back to a second one while the first fails: limits that a deployment shares become those that a machine
  * shares, as long as `mayFallBack`. What the first one served is noted in the second. Disposes neither.
  */
 export function withFallback(first: LimitStore, second: PortStore, mayFallBack: () => boolean): LimitStore {

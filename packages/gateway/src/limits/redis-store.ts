@@ -9,9 +9,9 @@ import {
   type RedisClient,
   within,
 } from "../sharing/redis-connection.ts";
-import { TAKE_SCRIPT } from "./script.ts";
+import { readVerdict as readNumbers } from "./consume-messages.ts";
+import { CONSUME_SCRIPT } from "./script.ts";
 import { tickMsOf } from "./sliding-window.ts";
-import { readVerdict as readNumbers } from "./take-wire.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./types.ts";
 
 interface RedisStoreOptions {
@@ -23,7 +23,7 @@ interface RedisStoreOptions {
   readonly timeoutMs: number;
 }
 
-const SHA = createHash("sha1").update(TAKE_SCRIPT).digest("hex");
+const SHA = createHash("sha1").update(CONSUME_SCRIPT).digest("hex");
 /** Failures in a row after which the connection is given up. */
 const MAX_FAILURES = 3;
 const MAX_QUEUE = 10_000;
@@ -100,7 +100,7 @@ export class RedisStore implements LimitStore {
     client.on("end", () => this.#onLost(client, "end"));
     const opening = (async () => {
       await client.connect();
-      return await client.sendCommand(["SCRIPT", "LOAD", TAKE_SCRIPT]);
+      return await client.sendCommand(["SCRIPT", "LOAD", CONSUME_SCRIPT]);
     })().catch((error: unknown) => {
       cause = causeOf(error);
     });
@@ -139,7 +139,7 @@ async function runScript(client: RedisClient, args: readonly string[]): Promise<
     return await client.sendCommand(["EVALSHA", SHA, ...args]);
   } catch (error) {
     if (!isNoScript(error)) throw error;
-    return await client.sendCommand(["EVAL", TAKE_SCRIPT, ...args]);
+    return await client.sendCommand(["EVAL", CONSUME_SCRIPT, ...args]);
   }
 }
 

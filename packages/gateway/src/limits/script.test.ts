@@ -3,12 +3,12 @@ import { after, before, suite, test } from "node:test";
 import { createClient } from "@redis/client";
 import { fc } from "@turnpike/testkit/property";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
-import { TAKE_SCRIPT } from "./script.ts";
+import { CONSUME_SCRIPT } from "./script.ts";
 import { SlidingWindow, tickMsOf } from "./sliding-window.ts";
 
 const SERVER_TIME = "redis.call('TIME')";
 /** The script, with the test's time (seconds and microseconds, the last two arguments) in place of the server's. */
-const SCRIPT = TAKE_SCRIPT.replace(SERVER_TIME, "{ ARGV[#ARGV - 1], ARGV[#ARGV] }");
+const SCRIPT = CONSUME_SCRIPT.replace(SERVER_TIME, "{ ARGV[#ARGV - 1], ARGV[#ARGV] }");
 /** So long that no key expires by the server's own time while a test runs. */
 const WINDOW_MS = 60_000;
 const START_MS = 1_700_000_000_000;
@@ -21,7 +21,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
   let keys = 0;
 
   before(async () => {
-    assert.ok(TAKE_SCRIPT.includes(SERVER_TIME));
+    assert.ok(CONSUME_SCRIPT.includes(SERVER_TIME));
     redis = await startRedis();
     client = await connect(redis.url);
   });
@@ -33,7 +33,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
   /** One key's window: asks for items at a time, in milliseconds from an arbitrary start. */
   const windowOf = (requests: number, windowMs = WINDOW_MS) => {
     const key = `w${keys++}`;
-    const take = async (items: number, atMs: number) => {
+    const consume = async (items: number, atMs: number) => {
       const micros = Math.round((START_MS + atMs) * 1_000);
       const time = [Math.floor(micros / 1_000_000), micros % 1_000_000];
       const args = [items, requests, windowMs, tickMsOf(windowMs), ...time].map(String);
@@ -42,24 +42,24 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
       const [refusedBy, waitMs, used, oldestLeavesMs] = reply.map(Number);
       return { isServed: refusedBy === 0, waitMs: waitMs ?? 0, used, oldestLeavesMs };
     };
-    return { key, take };
+    return { key, consume };
   };
 
   test("the wait of a batch is that of the last item that must leave first", async () => {
-    const { take } = windowOf(10);
-    for (let at = 0; at < 4; at++) assert.ok((await take(2, at * 30)).isServed);
+    const { consume } = windowOf(10);
+    for (let at = 0; at < 4; at++) assert.ok((await consume(2, at * 30)).isServed);
     // Room for 3 needs the first two to leave, for 5 the next two, and so on.
     for (const [at, items] of [3, 4, 5, 6, 7, 8, 9, 10].entries()) {
-      const { isServed, waitMs } = await take(items, 120);
+      const { isServed, waitMs } = await consume(items, 120);
       assert.deepEqual([isServed, waitMs], [false, Math.floor(at / 2) * 30 + WINDOW_MS - 120], `${items} items`);
     }
   });
 
   test("a place is free again to the millisecond, and not a microsecond before", async () => {
-    const { take } = windowOf(10);
-    assert.ok((await take(10, 0)).isServed);
-    assert.deepEqual(await take(1, WINDOW_MS - 0.001), { isServed: false, waitMs: 1, used: 10, oldestLeavesMs: 1 });
-    assert.deepEqual(await take(1, WINDOW_MS), { isServed: true, waitMs: 0, used: 0, oldestLeavesMs: WINDOW_MS });
+    const { consume } = windowOf(10);
+    assert.ok((await consume(10, 0)).isServed);
+    assert.deepEqual(await consume(1, WINDOW_MS - 0.001), { isServed: false, waitMs: 1, used: 10, oldestLeavesMs: 1 });
+    assert.deepEqual(await consume(1, WINDOW_MS), { isServed: true, waitMs: 0, used: 0, oldestLeavesMs: WINDOW_MS });
   });
 
   test("property: what the window of one process says, for use, refusals and waits", async () => {
@@ -74,7 +74,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
     const steps = fc.array(step, { minLength: 1, maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(steps, fc.integer({ min: 1, max: 12 }), async (all, requests) => {
-        const { take, key } = windowOf(requests);
+        const { consume, key } = windowOf(requests);
         const model = new SlidingWindow({ requests, windowMs: WINDOW_MS, maxKeys: 10, hashSeed: 7 });
         let nowMs = 5;
         const asked = all.map(async ({ items, afterMs }) => {
@@ -82,7 +82,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
           const used = model.used(key, nowMs);
           const waitMs = model.waitMs(key, items, nowMs);
           if (waitMs === 0) model.add(key, items, nowMs);
-          const verdict = await take(items, nowMs);
+          const verdict = await consume(items, nowMs);
           assert.deepEqual([verdict.used, verdict.isServed, verdict.waitMs], [used, waitMs === 0, waitMs]);
         });
         await Promise.all(asked);
@@ -101,17 +101,17 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const requests = 6;
-        const { take } = windowOf(requests);
+        const { consume } = windowOf(requests);
         const served: { readonly atMs: number; readonly items: number }[] = [];
         let atMs = 0;
         for (const { items, afterMicros, waits } of steps) {
           atMs += afterMicros / 1_000;
-          let verdict = await take(items, atMs);
+          let verdict = await consume(items, atMs);
           if (!verdict.isServed) {
             assert.ok(verdict.waitMs > 0 && verdict.waitMs <= WINDOW_MS + 1, String(verdict.waitMs));
             if (!waits) continue;
             atMs += verdict.waitMs;
-            verdict = await take(items, atMs);
+            verdict = await consume(items, atMs);
             assert.ok(verdict.isServed);
           }
           served.push({ atMs, items });

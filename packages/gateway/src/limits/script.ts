@@ -5,7 +5,7 @@
  * Returns the number of the limit that refuses (0: none) and the wait in milliseconds, then for each limit what was used
  * before and the time until its oldest item leaves.
  */
-export const TAKE_SCRIPT = `
+export const CONSUME_SCRIPT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local items = tonumber(ARGV[1])

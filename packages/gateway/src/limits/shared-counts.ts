@@ -1,6 +1,12 @@
 import type { Clock } from "@turnpike/base";
+import {
+  readConsumeMessage,
+  readRequest,
+  type VerdictsMessage,
+  type VerdictWire,
+  verdictToWire,
+} from "./consume-messages.ts";
 import { SlidingWindow, type SlidingWindowOptions } from "./sliding-window.ts";
-import { readTake, readTakes, type VerdictsMessage, type VerdictWire, verdictToWire } from "./take-wire.ts";
 import type { StoreLimit, StoreVerdict } from "./types.ts";
 
 /** Windows that are kept: those of the configuration in effect, and of some before it. */
@@ -43,14 +49,14 @@ export class SharedCounts {
 
   /** Answers a worker's message; undefined when it is not for the counts. */
   answer(message: unknown): VerdictsMessage | undefined {
-    const batch = readTakes(message);
+    const batch = readConsumeMessage(message);
     if (batch === undefined) return undefined;
     for (const wire of batch.notes) {
-      const noted = readTake(wire);
+      const noted = readRequest(wire);
       if (noted !== undefined) this.note(noted.limits, noted.items);
     }
-    const verdicts = batch.takes.map((wire) => {
-      const asked = readTake(wire);
+    const verdicts = batch.requests.map((wire) => {
+      const asked = readRequest(wire);
       return asked === undefined ? UNREADABLE : verdictToWire(this.consume(asked.limits, asked.items));
     });
     return { to: "limits", id: batch.id, verdicts };

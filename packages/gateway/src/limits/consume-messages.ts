@@ -2,17 +2,17 @@ import { isRecord } from "@turnpike/base";
 import type { StoreLimit, StoreVerdict } from "./types.ts";
 
 /** One request as it goes from a worker to the primary: its items, then key, requests and window of each limit. */
-export type TakeWire = readonly (string | number)[];
+export type RequestWire = readonly (string | number)[];
 
 /** The verdict on it: place of the limit that refuses or -1, the wait, then used and oldest of each limit. */
 export type VerdictWire = readonly number[];
 
-/** Takes of one turn of a worker. `notes` were counted elsewhere, and are only added. */
-export interface TakesMessage {
+/** Requests of one turn of a worker's event loop, to be counted. `notes` were decided elsewhere, and are only added. */
+export interface ConsumeMessage {
   readonly to: "limits";
   readonly id: number;
-  readonly takes: readonly TakeWire[];
-  readonly notes: readonly TakeWire[];
+  readonly requests: readonly RequestWire[];
+  readonly notes: readonly RequestWire[];
 }
 
 /** The answers to them, in their order. */
@@ -22,19 +22,19 @@ export interface VerdictsMessage {
   readonly verdicts: readonly VerdictWire[];
 }
 
-const MAX_TAKES = 100_000;
+const MAX_REQUESTS = 100_000;
 const MAX_LIMITS = 8;
 const MAX_KEY = 512;
 
 /** One request in its form for the wire. */
-export function takeToWire(limits: readonly StoreLimit[], items: number): TakeWire {
+export function requestToWire(limits: readonly StoreLimit[], items: number): RequestWire {
   const wire: (string | number)[] = [items];
   for (const { key, requests, windowMs } of limits) wire.push(key, requests, windowMs);
   return wire;
 }
 
 /** Reads one request; undefined when it is none. */
-export function readTake(
+export function readRequest(
   wire: unknown,
 ): { readonly limits: readonly StoreLimit[]; readonly items: number } | undefined {
   if (!Array.isArray(wire) || wire.length > 1 + 3 * MAX_LIMITS || wire.length % 3 !== 1) return undefined;
@@ -52,15 +52,15 @@ export function readTake(
   return { limits, items };
 }
 
-const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= MAX_TAKES;
+const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value) && value.length <= MAX_REQUESTS;
 
 /** Reads a worker's message; undefined when it is another one. */
-export function readTakes(
+export function readConsumeMessage(
   message: unknown,
-): { readonly id: number; readonly takes: readonly unknown[]; readonly notes: readonly unknown[] } | undefined {
+): { readonly id: number; readonly requests: readonly unknown[]; readonly notes: readonly unknown[] } | undefined {
   if (!isRecord(message) || message.to !== "limits" || typeof message.id !== "number") return undefined;
-  const { id, takes, notes } = message;
-  return isList(takes) && isList(notes) ? { id, takes, notes } : undefined;
+  const { id, requests, notes } = message;
+  return isList(requests) && isList(notes) ? { id, requests, notes } : undefined;
 }
 
 /** A verdict in its form for the wire. */
