@@ -4,7 +4,7 @@ import { suite, test } from "node:test";
 import { cyclicImports, importGraph, listedCycles } from "./import-cycles.ts";
 import { files, importsOf, isTestCode, productSources, readPackage, readText, withoutComments } from "./sources.ts";
 
-/** Ranks of packages; of some, the ranks of the folders of `src/` as well, where `.` has the files beside them. */
+/** Ranks of packages; of some, and of the app, the ranks of the folders of `src/` as well, where `.` has the files beside them. */
 const LAYERS = JSON.parse(readText("tools/layers.json")) as {
   readonly packages: Readonly<Record<string, number>>;
   readonly folders: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -187,7 +187,7 @@ suite("layers", () => {
   test("imports between the folders of a package lead to lower ranks", () => {
     for (const [short, ranks] of Object.entries(LAYERS.folders)) {
       // Files beside the folders have a rank where all of them are on top: elsewhere some are shared types, and some put the parts together.
-      const imports = folderImports(`packages/${short}/src/`).filter(
+      const imports = folderImports(`${short in LAYERS.packages ? "packages" : "apps"}/${short}/src/`).filter(
         ([from, to]) => "." in ranks || (from !== "." && to !== "."),
       );
       const known = new Set(imports.flatMap(([from, to]) => [from, to]));
