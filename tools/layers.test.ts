@@ -229,8 +229,8 @@ suite("layers", () => {
     const more: Readonly<Record<string, readonly string[]>> = {
       // Tests load what they need of the testkit, and no more.
       testkit: ["arbitrary", "chain", "cometbft", "embedded-node", "fixtures", "property", "servers"],
-      // Commands read what runs here without loading what runs it.
-      devnet: ["files", "ports"],
+      // Commands read what runs here without loading what runs it, and a chain's commands load nothing of up's.
+      devnet: ["files", "ports", "up"],
     };
     for (const { short, folder, json } of packages) {
       const entries = more[short] ?? [];

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { portalConfig, portalTokens } from "@turnpike/devnet";
+import { portalConfig, portalTokens } from "@turnpike/devnet/up";
 import { eventually } from "@turnpike/testkit";
 import { migratePortal, mintPortalToken, startPortal } from "../../apps/turnpike/src/wiring/portal-db.ts";
 import { startGround } from "../support/network.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
-import { publicEndpoints } from "@turnpike/devnet";
+import { publicEndpoints } from "@turnpike/devnet/up";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { startRelay } from "./relay-rig.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
-import { localSources } from "@turnpike/devnet";
+import { localSources } from "@turnpike/devnet/up";
 import type { SearchAnswer } from "@turnpike/search";
 import { type RunningSearch, startSearch } from "../../apps/turnpike/src/wiring/search.ts";
 import { createSourceIndex } from "../../apps/turnpike/src/wiring/search-index.ts";

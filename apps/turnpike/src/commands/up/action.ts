@@ -93,7 +93,7 @@ export async function up(flags: UpFlags): Promise<void> {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // Loaded after the ports are checked, while signals are listened to already: it takes a while.
-  const { runUp } = await import("@turnpike/devnet");
+  const { runUp } = await import("@turnpike/devnet/up");
   try {
     await runUp(
       {

@@ -1,5 +1,5 @@
-import type { UpProgress } from "@turnpike/devnet";
 import type { UpFile } from "@turnpike/devnet/files";
+import type { UpProgress } from "@turnpike/devnet/up";
 
 /** Where `up` writes. */
 export interface Output {

@@ -1,8 +1,6 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { AppError, type ErrorCode } from "@turnpike/base";
-import { chainHome } from "@turnpike/chain";
 import { configOf } from "../../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../../cli/context.ts";
 import { createProgressLine } from "../../../cli/progress-line.ts";
@@ -16,6 +14,7 @@ export interface ChainVerifyOptions {
 
 /** A message of the process that reads the store. */
 export type VerifyWord =
+  | { readonly kind: "opened"; readonly storeFolder: string }
   | { readonly kind: "progress"; readonly text: string }
   | {
       readonly kind: "sound";
@@ -37,10 +36,6 @@ const MISLED: ReadonlySet<NodeJS.Signals> = new Set(["SIGSEGV", "SIGBUS", "SIGAB
  */
 export async function verify(opts: ChainVerifyOptions, context: CommandContext): Promise<void> {
   const home = nodeFolder(opts.home, configOf(context, opts.config).chain.home);
-  const { storeFolder } = chainHome(home);
-  if (!existsSync(storeFolder)) {
-    throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${home}.` });
-  }
   const output = outputOf(opts);
   const child = fork(new URL("./child.ts", import.meta.url), [home], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -49,11 +44,14 @@ export async function verify(opts: ChainVerifyOptions, context: CommandContext):
   child.stderr?.on("data", (part) => {
     said = `${said}${String(part)}`.slice(-2_000);
   });
+  // Where the store is, the process says that loads the chain: here that would be for a path alone.
+  let storeFolder = home;
   let last: VerifyWord | undefined;
   {
     using line = createProgressLine({ isShown: opts.json !== true });
     child.on("message", (word: VerifyWord) => {
       if (word.kind === "progress") line.show(word.text);
+      else if (word.kind === "opened") storeFolder = word.storeFolder;
       else last = word;
     });
     // Its last word may come after its end.

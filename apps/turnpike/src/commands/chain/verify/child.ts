@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { AppError } from "@turnpike/base";
 import { chainHome, PROTOCOL_VERSION, pocketMachine, readGenesis, verifyChain } from "@turnpike/chain";
 import { failureOf } from "../../../cli/output.ts";
 import type { VerifyWord } from "./action.ts";
@@ -7,10 +9,16 @@ const say = (word: VerifyWord): Promise<void> =>
 
 async function main(folder: string): Promise<void> {
   const home = chainHome(folder);
+  const { storeFolder } = home;
+  if (!existsSync(storeFolder)) {
+    throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${folder}.` });
+  }
+  // Before a page can end this process.
+  await say({ kind: "opened", storeFolder });
   const genesis = await readGenesis(home);
   const { machine } = pocketMachine({ gasPrices: [] });
   const found = await verifyChain(
-    { folder: home.storeFolder, genesis, version: PROTOCOL_VERSION },
+    { folder: storeFolder, genesis, version: PROTOCOL_VERSION },
     { machine, progress: (text) => void say({ kind: "progress", text }) },
   );
   await say({
