@@ -5,7 +5,7 @@ import { productSources, readText, withoutComments } from "./sources.ts";
 /** Servers that any web page may call, or that speak no HTTP, and why. */
 const OPEN: Readonly<Record<string, string>> = {
   "apps/turnpike/src/workers/primary.ts": "looks whether a port is free",
-  "packages/chain/src/abci/server.ts": "speaks ABCI, no HTTP",
+  "packages/chain-node/src/abci/server.ts": "speaks ABCI, no HTTP",
   "packages/gateway/src/http/server.ts": "the paid routes and the free relay, which are for every web page",
   "packages/http1/src/fast-listener.ts": "what its embedder serves: the gateway's paid routes and free relay",
   "packages/localnet/src/port-splitter.ts": "passes bytes on to servers that check",

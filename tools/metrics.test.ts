@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { CHAIN_METRICS } from "@turnpike/chain";
+import { CHAIN_NODE_METRICS } from "@turnpike/chain-node";
 import { GATEWAY_METRICS } from "@turnpike/gateway";
 import { PAYMENT_METRICS } from "@turnpike/payment";
 import { APPLICATION_METRICS, PORTAL_METRICS } from "@turnpike/portal-db";
@@ -32,6 +33,7 @@ const declared: readonly MetricSpec[] = [
   ...PAYMENT_METRICS,
   ...APPLICATION_METRICS,
   ...CHAIN_METRICS,
+  ...CHAIN_NODE_METRICS,
   ...PORTAL_METRICS,
   ...RELAY_METRICS,
   ...SEARCH_METRICS,

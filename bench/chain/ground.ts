@@ -3,15 +3,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "@turnpike/base";
-import {
-  buildGenesis,
-  CHAIN_PROFILES,
-  type GenesisDocument,
-  openEmbeddedNode,
-  PROTOCOL_VERSION,
-  pocketMachine,
-} from "@turnpike/chain";
+import { buildGenesis, CHAIN_PROFILES, type GenesisDocument, PROTOCOL_VERSION, pocketMachine } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
+import { openEmbeddedNode } from "@turnpike/chain-node";
 import { createEd25519Signer, privateKeyFromSecret } from "@turnpike/crypto";
 import { type Any, application, base, createMessage, shared } from "@turnpike/proto";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { bytesToHex, systemClock } from "@turnpike/base";
-import { CometRpc, CometSource } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
+import { CometRpc, CometSource } from "@turnpike/chain-node";
 import { headerHash } from "@turnpike/cometbft";
 import { addressToBytes, moduleAddress, validatorAddress } from "@turnpike/crypto";
 import { authz, bank, cryptoEd25519, proof, staking } from "@turnpike/proto";

@@ -2,18 +2,16 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
+import { CHAIN_PROFILES, PROTOCOL_VERSION, pocketMachine } from "@turnpike/chain";
+import { AbciQueries, apiSurface, startRpcServer } from "@turnpike/chain-api";
 import {
-  CHAIN_PROFILES,
   chainHome,
   consensusKeyOf,
   EmbeddedSource,
   loadNodeKey,
   loadValidatorKey,
   openEmbeddedNode,
-  PROTOCOL_VERSION,
-  pocketMachine,
-} from "@turnpike/chain";
-import { AbciQueries, apiSurface, startRpcServer } from "@turnpike/chain-api";
+} from "@turnpike/chain-node";
 import { initChain } from "@turnpike/devnet";
 import { eventually } from "@turnpike/testkit";
 import { program } from "../src/main.ts";

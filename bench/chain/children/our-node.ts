@@ -1,6 +1,7 @@
 import { silentLog, systemClock } from "@turnpike/base";
-import { EmbeddedSource, pocketMachine } from "@turnpike/chain";
+import { pocketMachine } from "@turnpike/chain";
 import { AbciQueries, apiSurface, startGrpcServer, startRestServer, startRpcServer } from "@turnpike/chain-api";
+import { EmbeddedSource } from "@turnpike/chain-node";
 import { serveParent } from "../../lib/child.ts";
 import { beginChain, makeGround, scratchFolder } from "../ground.ts";
 

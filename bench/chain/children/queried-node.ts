@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { silentLog, systemClock } from "@turnpike/base";
-import { EmbeddedSource, pocketMachine, ThreadedApplication } from "@turnpike/chain";
+import { pocketMachine, ThreadedApplication } from "@turnpike/chain";
 import { apiSurface, startRestServer } from "@turnpike/chain-api";
+import { EmbeddedSource } from "@turnpike/chain-node";
 import { bank, createMessage, packAny } from "@turnpike/proto";
 import { serveParent } from "../../lib/child.ts";
 import { type Account, type BenchNode, beginChain, makeGround, scratchFolder, signed, submitAll } from "../ground.ts";

@@ -3,21 +3,23 @@ import {
   type AppAnswer,
   type Application,
   type BlockInfo,
-  type BlockResults,
-  type ChainSource,
   type GenesisDocument,
   type GrpcAnswer,
-  type NodeInfo,
   Overlay,
   pocketMachine,
-  type SearchPage,
-  type SearchResult,
   type StateMachine,
-  type StoredBlock,
-  type StoredTx,
-  type Submission,
   type TxResult,
 } from "@turnpike/chain";
+import type {
+  BlockResults,
+  ChainSource,
+  NodeInfo,
+  SearchPage,
+  SearchResult,
+  StoredBlock,
+  StoredTx,
+  Submission,
+} from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import {
   buildBlock,

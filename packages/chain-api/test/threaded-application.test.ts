@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
-import {
-  type AppAnswer,
-  type EmbeddedEngine,
-  EmbeddedSource,
-  openEmbeddedNode,
-  pocketMachine,
-  ThreadedApplication,
-} from "@turnpike/chain";
+import { type AppAnswer, pocketMachine, ThreadedApplication } from "@turnpike/chain";
 import { type ChainSigner, signTx } from "@turnpike/chain-client";
+import { type EmbeddedEngine, EmbeddedSource, openEmbeddedNode } from "@turnpike/chain-node";
 import {
   type Any,
   bank,

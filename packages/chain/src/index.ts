@@ -1,8 +1,6 @@
-export { CometRpc } from "./abci/comet-rpc.ts";
-export { CometSource } from "./abci/comet-source.ts";
-export { type AbciServer, type AbciServerModules, startAbciServer } from "./abci/server.ts";
+export { dataBytes } from "./app/block-bounds.ts";
 export { BlockMeter } from "./app/block-meter.ts";
-export { ChainApp } from "./app/chain-app.ts";
+export { ChainApp, type ChainAppOptions } from "./app/chain-app.ts";
 export { chainStartOf } from "./app/chain-start.ts";
 export {
   type PocketMachine,
@@ -13,25 +11,7 @@ export {
 export { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "./app/query-answers.ts";
 export { eventMessages, simulateResponse, simulationJson } from "./app/simulation-answers.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app/state-machine.ts";
-export type { AbciQuerier, AppAnswer, Application, GrpcAnswer } from "./app/types.ts";
-export type { EmbeddedEngine } from "./engine/embedded-engine.ts";
-export { EmbeddedSource } from "./engine/embedded-source.ts";
-export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
-export {
-  type ChainHome,
-  chainHome,
-  consensusKeyOf,
-  makeNodeFolder,
-  readGenesis,
-  validatorKeyOf,
-} from "./engine/node-folder.ts";
-export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
-export {
-  type VerifiedChain,
-  type VerifyChainModules,
-  type VerifyChainOptions,
-  verifyChain,
-} from "./engine/verify-chain.ts";
+export type { AbciQuerier, AppAnswer, Application, ChainStart, DrivenApplication, GrpcAnswer } from "./app/types.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
 export {
   type GenesisConsensusParams,
@@ -51,39 +31,12 @@ export {
   type Visitor,
 } from "./genesis/local-genesis.ts";
 export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/profiles.ts";
-export {
-  EVENT_KEY,
-  type EventMap,
-  eventMapOfBlock,
-  eventMapOfTx,
-} from "./indexing/event-map.ts";
-export { type EventQuery, matchesEvents, parseEventQuery } from "./indexing/query.ts";
 export { CHAIN_METRICS } from "./metrics.ts";
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
-export { EventLoopQueue, type EventLoopQueueOptions } from "./node/event-loop-queue.ts";
-export type {
-  BlockReads,
-  BlockResults,
-  ChainSource,
-  ConsensusMoment,
-  EmbeddedNode,
-  NodeEvent,
-  NodeInfo,
-  SearchPage,
-  SearchResult,
-  StoredBlock,
-  StoredTx,
-  Submission,
-} from "./node/types.ts";
-export { type MakeSnapshotOptions, makeSnapshot } from "./snapshots/make-snapshot.ts";
-export { SnapshotFolder } from "./snapshots/snapshot-folder.ts";
-export { SnapshotKeeper } from "./snapshots/snapshot-keeper.ts";
-export { SnapshotMeter } from "./snapshots/snapshot-meter.ts";
-export { SnapshotRestorer } from "./snapshots/snapshot-restorer.ts";
-export type { KeptSnapshot, SnapshotOffer } from "./snapshots/types.ts";
+export { POWER_REDUCTION } from "./modules/staking/state.ts";
 export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } from "./state/context.ts";
 export { GRPC_STATUS, type QueryRefusal, refuse } from "./state/grpc-status.ts";
 export {
@@ -94,8 +47,7 @@ export {
   type QueryHandler,
   type ValidatorUpdate,
 } from "./state/module.ts";
-export { SDK, type TxResult } from "./state/outcome.ts";
+export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
-export { watchChain } from "./watch/watch-chain.ts";

@@ -3,16 +3,14 @@ import {
   authModule,
   bankModule,
   type Context,
-  type EmbeddedNodeModules,
-  type EmbeddedNodeOptions,
   type GasPrice,
   type GenesisDocument,
   type Module,
   moduleGenesis,
-  openEmbeddedNode,
   StateMachine,
   type ValidatorUpdate,
 } from "@turnpike/chain";
+import { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "@turnpike/chain-node";
 import type { Bytes, ChainStore } from "@turnpike/chain-store";
 import {
   accountAddress,

@@ -111,6 +111,7 @@ const SHARED = {
 
 // Loaded when it is needed: most tests that use this package have no chain.
 const chainPackage = () => import("@turnpike/chain");
+const nodePackage = () => import("@turnpike/chain-node");
 const apiPackage = () => import("@turnpike/chain-api");
 
 async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
@@ -192,7 +193,7 @@ async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
 
 /** Starts a {@link TestChain} at its first block. */
 export async function startTestChain(options: TestChainOptions = {}): Promise<TestChain> {
-  const [chain, api] = await Promise.all([chainPackage(), apiPackage()]);
+  const [chain, chainNode, api] = await Promise.all([chainPackage(), nodePackage(), apiPackage()]);
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-test-chain-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -201,7 +202,7 @@ export async function startTestChain(options: TestChainOptions = {}): Promise<Te
   const { machine, modules } = chain.pocketMachine({ gasPrices: GAS_PRICES, consensusParams });
   const { blockIntervalMs } = options;
   const node = stack.use(
-    await chain.openEmbeddedNode(
+    await chainNode.openEmbeddedNode(
       {
         folder,
         genesis,
@@ -212,7 +213,7 @@ export async function startTestChain(options: TestChainOptions = {}): Promise<Te
       { machine, validatorSigner: edSigner("validator"), nodeSigner: edSigner("node") },
     ),
   );
-  const source = new chain.EmbeddedSource(
+  const source = new chainNode.EmbeddedSource(
     { listenAddr: "tcp://0.0.0.0:26656", rpcAddr: () => "tcp://0.0.0.0:26657" },
     node,
   );

@@ -3,11 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
-import { ChainApp, type EmbeddedNode } from "@turnpike/chain";
+import { ChainApp } from "@turnpike/chain";
+import type { EmbeddedNode } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { openTestNode, sendTx, testGenesis, testMachine } from "@turnpike/testkit/embedded-node";
 import { chainStartOf } from "../../../packages/chain/src/app/chain-start.ts";
-import { must, verifyWholeChain } from "../../../packages/chain/test/engine/verify.ts";
+import { must, verifyWholeChain } from "../../../packages/chain-node/test/engine/verify.ts";
 import { createRandom } from "../../soak/random.ts";
 import type { ChaosPart } from "../chaos.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { silentLog } from "@turnpike/base";
-import { CometRpc } from "@turnpike/chain";
+import { CometRpc } from "@turnpike/chain-node";
 import { moduleAddress } from "@turnpike/crypto";
 import { exportChain } from "../../../apps/turnpike/src/wiring/chain.ts";
 import { assertReplayed, readDecided, replay } from "../../support/chain/replay.ts";

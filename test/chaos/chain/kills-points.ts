@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CHAIN_FAULT_POINTS } from "../../../packages/chain/src/fault-points.ts";
+import { CHAIN_FAULT_POINTS } from "../../../packages/chain-node/src/fault-points.ts";
 import { createRandom, type Random } from "../../soak/random.ts";
 import type { EngineName } from "../../support/chain/nodes.ts";
 import type { ChaosFigure } from "../chaos.ts";

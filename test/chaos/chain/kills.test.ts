@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
-import { CHAIN_FAULT_POINTS } from "../../../packages/chain/src/fault-points.ts";
+import { CHAIN_FAULT_POINTS } from "../../../packages/chain-node/src/fault-points.ts";
 import { files } from "../../../tools/sources.ts";
 import { runShort, SHORT_TIMEOUT_MS as timeout } from "../run-short.ts";
 import { kills } from "./kills.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError } from "@turnpike/base";
 import { openTestNode } from "@turnpike/testkit/embedded-node";
-import { TABLES } from "../../../packages/chain/src/engine/tx-places.ts";
+import { TABLES } from "../../../packages/chain-node/src/engine/tx-places.ts";
 import { heightToBytes } from "../../../packages/chain-store/src/keys.ts";
 import { recordKey } from "../../../packages/chain-store/src/plan.ts";
 import { Tables } from "../../../packages/chain-store/src/tables.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { isAppError } from "@turnpike/base";
-import type { EmbeddedNode } from "@turnpike/chain";
+import type { EmbeddedNode } from "@turnpike/chain-node";
 import { type ChainStore, openChainStore } from "@turnpike/chain-store";
 import { openTestNode } from "@turnpike/testkit/embedded-node";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { systemClock } from "@turnpike/base";
-import { chainHome } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
+import { chainHome } from "@turnpike/chain-node";
 import { ChainWatch, namedKey, votesText } from "@turnpike/devnet";
 import type { ChaosFigure, ChaosPart } from "../chaos.ts";
 import { type ComparedNode, compareHeights, compareRest, compareStores, findTold } from "./validators-check.ts";

@@ -4,19 +4,21 @@ import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
   ChainApp,
+  consensusParamsOfGenesis,
+  type GenesisDocument,
+  PROTOCOL_VERSION,
+  pocketMachine,
+} from "@turnpike/chain";
+import { AbciQueries, apiSurface, startGrpcServer, startRestServer, startRpcServer } from "@turnpike/chain-api";
+import {
   type ChainSource,
   CometRpc,
   CometSource,
-  consensusParamsOfGenesis,
   type EmbeddedNode,
   EmbeddedSource,
-  type GenesisDocument,
   openEmbeddedNode,
-  PROTOCOL_VERSION,
-  pocketMachine,
   startAbciServer,
-} from "@turnpike/chain";
-import { AbciQueries, apiSurface, startGrpcServer, startRestServer, startRpcServer } from "@turnpike/chain-api";
+} from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { createEd25519Signer, sha256 } from "@turnpike/crypto";
 import { freePort } from "@turnpike/localnet";

@@ -2,8 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
-import { openEmbeddedNode, PROTOCOL_VERSION } from "@turnpike/chain";
+import { PROTOCOL_VERSION } from "@turnpike/chain";
 import { startRpcServer } from "@turnpike/chain-api";
+import { openEmbeddedNode } from "@turnpike/chain-node";
 import { quickGenesis } from "./local-chain.ts";
 import { edSigner, embeddedQueries, machineOf } from "./nodes.ts";
 

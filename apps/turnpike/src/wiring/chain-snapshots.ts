@@ -1,19 +1,15 @@
 import { AppError, isAppError, type Log, type Metrics } from "@turnpike/base";
+import { ChainApp, chainStartOf, type GenesisDocument, PROTOCOL_VERSION, pocketMachine } from "@turnpike/chain";
 import {
   type AbciServerModules,
-  ChainApp,
   chainHome,
-  chainStartOf,
-  type GenesisDocument,
   type KeptSnapshot,
   makeSnapshot,
-  PROTOCOL_VERSION,
-  pocketMachine,
   SnapshotFolder,
   SnapshotKeeper,
   SnapshotMeter,
   SnapshotRestorer,
-} from "@turnpike/chain";
+} from "@turnpike/chain-node";
 import { type LmdbChainStore, openChainStore, StatePruner } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 

@@ -13,26 +13,13 @@ import {
 import {
   BlockMeter,
   ChainApp,
-  type ChainHome,
-  type ChainSource,
-  CometRpc,
-  CometSource,
-  chainHome,
   consensusParamsOfGenesis,
-  EmbeddedSource,
-  EventLoopQueue,
   type GenesisDocument,
   gasPricesOf,
-  loadNodeKey,
-  openEmbeddedNode,
   type PocketMachine,
   PROTOCOL_VERSION,
   pocketMachine,
-  readGenesis,
-  startAbciServer,
   ThreadedApplication,
-  validatorKeyOf,
-  watchChain,
 } from "@turnpike/chain";
 import {
   AbciQueries,
@@ -42,6 +29,21 @@ import {
   startRestServer,
   startRpcServer,
 } from "@turnpike/chain-api";
+import {
+  type ChainHome,
+  type ChainSource,
+  CometRpc,
+  CometSource,
+  chainHome,
+  EmbeddedSource,
+  EventLoopQueue,
+  loadNodeKey,
+  openEmbeddedNode,
+  readGenesis,
+  startAbciServer,
+  validatorKeyOf,
+  watchChain,
+} from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
 import { type MetricsRegistry, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";

@@ -5,7 +5,7 @@ import { connect } from "node:http2";
 import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type StatusObject } from "@grpc/grpc-js";
 import { hexToBytes, silentLog } from "@turnpike/base";
-import { EventLoopQueue } from "@turnpike/chain";
+import { EventLoopQueue } from "@turnpike/chain-node";
 import {
   baseQuery,
   createMessage,

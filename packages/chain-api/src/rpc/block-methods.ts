@@ -1,4 +1,4 @@
-import { type EmbeddedNode, parseEventQuery, type StoredBlock } from "@turnpike/chain";
+import { type EmbeddedNode, parseEventQuery, type StoredBlock } from "@turnpike/chain-node";
 import { commitToRpcJson, headerToRpcJson } from "@turnpike/cometbft";
 import { failed, type RpcOutcome, result } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";

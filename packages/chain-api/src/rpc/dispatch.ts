@@ -1,5 +1,5 @@
 import { isAppError, type Log } from "@turnpike/base";
-import type { EventLoopQueue } from "@turnpike/chain";
+import type { EventLoopQueue } from "@turnpike/chain-node";
 import { failed, type RpcOutcome } from "./answers.ts";
 import { type ArgumentValue, argumentFromJson, type ReadArgument } from "./arguments.ts";
 import { elementsOf, kindOf, membersOf, type RawJson } from "./go-json.ts";

@@ -6,7 +6,7 @@ import { it } from "node:test";
 import { DirectSecp256k1Wallet } from "@cosmjs/proto-signing";
 import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
 import { silentLog, systemClock } from "@turnpike/base";
-import { EmbeddedSource } from "@turnpike/chain";
+import { EmbeddedSource } from "@turnpike/chain-node";
 import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "@turnpike/testkit/embedded-node";
 import { must } from "@turnpike/testkit/fixtures";
 import { at } from "../../test/rpc/recorded-node.ts";

@@ -1,13 +1,13 @@
 import { bytesToHex } from "@turnpike/base";
+import type { GenesisConsensusParams } from "@turnpike/chain";
 import {
   type EmbeddedNode,
   type EventQuery,
-  type GenesisConsensusParams,
   matchesEvents,
   type NodeEvent,
   parseEventQuery,
   type StoredTx,
-} from "@turnpike/chain";
+} from "@turnpike/chain-node";
 import type { RpcId } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";
 import { RpcEvent } from "./rpc-event.ts";

@@ -1,4 +1,4 @@
-import type { BlockReads } from "@turnpike/chain";
+import type { BlockReads } from "@turnpike/chain-node";
 
 /** A height, or why it cannot be asked for. */
 export type HeightChoice =

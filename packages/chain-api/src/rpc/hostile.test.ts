@@ -4,7 +4,7 @@ import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
-import { EventLoopQueue } from "@turnpike/chain";
+import { EventLoopQueue } from "@turnpike/chain-node";
 import { eventually, reboundStatus, refusedUpgrade } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import { TestNode } from "../../test/rpc/node.ts";

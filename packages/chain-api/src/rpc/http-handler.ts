@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock, Log } from "@turnpike/base";
-import type { EventLoopQueue } from "@turnpike/chain";
+import type { EventLoopQueue } from "@turnpike/chain-node";
 import { errorText, outcomeText, type RpcOutcome, URI_ID } from "./answers.ts";
 import { type ArgumentValue, argumentFromBody, argumentFromText } from "./arguments.ts";
 import type { RpcBounds } from "./bounds.ts";

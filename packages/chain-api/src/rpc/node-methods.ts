@@ -1,5 +1,6 @@
 import { bytesToBase64 } from "@turnpike/base";
-import type { AbciQuerier, BlockReads, EmbeddedNode, GenesisDocument, StoredBlock } from "@turnpike/chain";
+import type { AbciQuerier, GenesisDocument } from "@turnpike/chain";
+import type { BlockReads, EmbeddedNode, StoredBlock } from "@turnpike/chain-node";
 import {
   BLOCK_PROTOCOL,
   COMET_VERSION,

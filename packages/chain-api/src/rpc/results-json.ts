@@ -1,12 +1,6 @@
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
-import type {
-  ChainEvent,
-  GenesisConsensusParams,
-  StoredBlock,
-  StoredTx,
-  TxResult,
-  ValidatorUpdate,
-} from "@turnpike/chain";
+import type { ChainEvent, GenesisConsensusParams, TxResult, ValidatorUpdate } from "@turnpike/chain";
+import type { StoredBlock, StoredTx } from "@turnpike/chain-node";
 import {
   type Block,
   blockIdToRpcJson,

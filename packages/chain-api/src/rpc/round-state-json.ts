@@ -1,4 +1,4 @@
-import type { ConsensusMoment } from "@turnpike/chain";
+import type { ConsensusMoment } from "@turnpike/chain-node";
 import {
   BLOCK_ID_FLAG,
   type Commit,

@@ -1,12 +1,6 @@
 import { bytesToBase64 } from "@turnpike/base";
-import {
-  EVENT_KEY,
-  type EventMap,
-  eventMapOfBlock,
-  eventMapOfTx,
-  type GenesisConsensusParams,
-  type NodeEvent,
-} from "@turnpike/chain";
+import type { GenesisConsensusParams } from "@turnpike/chain";
+import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx, type NodeEvent } from "@turnpike/chain-node";
 import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "@turnpike/cometbft";
 import { validatorKeyAddress } from "@turnpike/crypto";
 import { goJsonText } from "./go-json.ts";

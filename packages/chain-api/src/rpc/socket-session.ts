@@ -1,5 +1,5 @@
 import type { Log } from "@turnpike/base";
-import type { EventLoopQueue } from "@turnpike/chain";
+import type { EventLoopQueue } from "@turnpike/chain-node";
 import type { WebSocket } from "ws";
 import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";

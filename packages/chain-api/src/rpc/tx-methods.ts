@@ -1,4 +1,5 @@
-import { type EmbeddedNode, parseEventQuery, type StoredTx, type Submission, type TxResult } from "@turnpike/chain";
+import type { TxResult } from "@turnpike/chain";
+import { type EmbeddedNode, parseEventQuery, type StoredTx, type Submission } from "@turnpike/chain-node";
 import { sha256 } from "@turnpike/crypto";
 import { failed, type RpcOutcome, result } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";

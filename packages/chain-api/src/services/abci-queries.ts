@@ -5,7 +5,6 @@ import {
   abciFault,
   abciOfGrpc,
   abciOfStatus,
-  EventLoopQueue,
   goDecodeFault,
   heightFault,
   type QueryAnswer,
@@ -13,6 +12,7 @@ import {
   SDK,
   simulationJson,
 } from "@turnpike/chain";
+import { EventLoopQueue } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import type { ApiMethod } from "./api-method.ts";

@@ -1,5 +1,6 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
-import type { Application, ChainSource, QueryAnswer } from "@turnpike/chain";
+import type { Application, QueryAnswer } from "@turnpike/chain";
+import type { ChainSource } from "@turnpike/chain-node";
 
 /** What the methods beside the state machine read: the application, and blocks and transactions. */
 export interface ApiModules {

@@ -1,5 +1,5 @@
 import { AppError } from "@turnpike/base";
-import type { StoredBlock } from "@turnpike/chain";
+import type { StoredBlock } from "@turnpike/chain-node";
 import { encodeBlock, encodeBlockId } from "@turnpike/cometbft";
 import { encodeBech32 } from "@turnpike/crypto";
 import { baseTendermint, cometTypes, createMessage, decodeMessage } from "@turnpike/proto";

@@ -1,6 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
-import { EventLoopQueue, GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
+import { GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
+import { EventLoopQueue } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, methodAt, toApiJsonText, type tx as txs } from "@turnpike/proto";
 import type { ApiMethod, ApiModules } from "./api-method.ts";

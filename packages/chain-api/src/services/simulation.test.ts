@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
-import { type AppAnswer, type EmbeddedNode, EmbeddedSource } from "@turnpike/chain";
+import type { AppAnswer } from "@turnpike/chain";
+import { type EmbeddedNode, EmbeddedSource } from "@turnpike/chain-node";
 import { createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
 import { openTestNode, sendTx, testGenesis } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";

@@ -1,5 +1,6 @@
 import { bytesToHex } from "@turnpike/base";
-import { eventMessages, type StoredTx } from "@turnpike/chain";
+import { eventMessages } from "@turnpike/chain";
+import type { StoredTx } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
 import { baseAbci, createMessage, decodeMessage, packAny, tx as txs } from "@turnpike/proto";

@@ -1,5 +1,6 @@
 import { errorRow, isAppError } from "@turnpike/base";
-import { type ChainSource, type QueryAnswer, refuse, type SearchResult, type StoredTx } from "@turnpike/chain";
+import { type QueryAnswer, refuse } from "@turnpike/chain";
+import type { ChainSource, SearchResult, StoredTx } from "@turnpike/chain-node";
 import { createMessage, tx as txs } from "@turnpike/proto";
 import { answered } from "./api-method.ts";
 import { readTx, txResponseOf } from "./tx-response.ts";

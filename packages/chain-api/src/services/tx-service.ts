@@ -1,4 +1,5 @@
-import { GRPC_STATUS, type QueryAnswer, refuse, type Submission, simulateResponse } from "@turnpike/chain";
+import { GRPC_STATUS, type QueryAnswer, refuse, simulateResponse } from "@turnpike/chain";
+import type { Submission } from "@turnpike/chain-node";
 import { type baseQuery, createMessage, tx as txs } from "@turnpike/proto";
 import { type ApiMethod, type ApiModules, answered, apiMethod, type CallContext } from "./api-method.ts";
 import { blockMessages } from "./block-messages.ts";

@@ -1,14 +1,12 @@
 import { readFileSync } from "node:fs";
 import { base64ToBytes, bytesEqual, bytesToHex, hexToBytes, utf8ToBytes } from "@turnpike/base";
+import type { AppAnswer, ChainEvent, GenesisDocument, TxResult } from "@turnpike/chain";
 import {
-  type AppAnswer,
   type BlockReads,
   type BlockResults,
-  type ChainEvent,
   type EmbeddedNode,
   eventMapOfBlock,
   eventMapOfTx,
-  type GenesisDocument,
   matchesEvents,
   type NodeEvent,
   parseEventQuery,
@@ -17,8 +15,7 @@ import {
   type StoredBlock,
   type StoredTx,
   type Submission,
-  type TxResult,
-} from "@turnpike/chain";
+} from "@turnpike/chain-node";
 import type { BuiltBlock, Commit } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
 import { CHAIN_ID, commitOf, nextBlock, testValidators } from "@turnpike/testkit/cometbft";

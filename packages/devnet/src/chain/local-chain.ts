@@ -2,7 +2,6 @@ import { stat } from "node:fs/promises";
 import { AppError, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
-  chainHome,
   type GenesisDocument,
   genesisFileText,
   LOCAL_ROLES,
@@ -12,12 +11,11 @@ import {
   type LocalService,
   type LocalSupplier,
   localGenesis,
-  makeNodeFolder,
-  readGenesis,
   type SuppliedService,
   type Visitor,
 } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { chainHome, makeNodeFolder, readGenesis } from "@turnpike/chain-node";
 import { namedKey } from "./named-key.ts";
 
 async function exists(file: string): Promise<boolean> {

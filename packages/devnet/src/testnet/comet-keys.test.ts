@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { CHAIN_PROFILES, chainHome, loadValidatorKey } from "@turnpike/chain";
+import { CHAIN_PROFILES } from "@turnpike/chain";
+import { chainHome, loadValidatorKey } from "@turnpike/chain-node";
 import { writeTestnet } from "./write-testnet.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike testnet-"));

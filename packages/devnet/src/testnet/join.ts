@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
-import { chainHome } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
+import { chainHome } from "@turnpike/chain-node";
 import { loadConfig } from "@turnpike/config";
 import type { Trusted } from "./node-files.ts";
 import { addressesOf, isHost, namespaceAddress, nextIndex, type Testnet, type TestnetNode } from "./plan.ts";

@@ -4,17 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import {
-  CHAIN_PROFILES,
-  ChainApp,
-  chainHome,
-  loadNodeKey,
-  loadValidatorKey,
-  nodeIdOf,
-  PROTOCOL_VERSION,
-  parseGenesisFile,
-  pocketMachine,
-} from "@turnpike/chain";
+import { CHAIN_PROFILES, ChainApp, PROTOCOL_VERSION, parseGenesisFile, pocketMachine } from "@turnpike/chain";
+import { chainHome, loadNodeKey, loadValidatorKey, nodeIdOf } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { loadConfig } from "@turnpike/config";
 import { cometConfigText } from "./node-files.ts";

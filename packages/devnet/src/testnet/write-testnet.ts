@@ -3,19 +3,15 @@ import { join } from "node:path";
 import { AppError, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
-  chainHome,
-  consensusKeyOf,
   type GenesisDocument,
   genesisFileText,
   LOCAL_ROLES,
   type LocalRole,
   type LocalService,
-  loadNodeKey,
   localGenesis,
-  makeNodeFolder,
-  nodeIdOf,
 } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { chainHome, consensusKeyOf, loadNodeKey, makeNodeFolder, nodeIdOf } from "@turnpike/chain-node";
 import { namedKey } from "../chain/named-key.ts";
 import { type ConsensusTimes, cometConfigText, type NodeFilesInput, turnpikeConfigText } from "./node-files.ts";
 import { newTestnetId, type Testnet, type TestnetNode, type TestnetWish, validatorHosts } from "./plan.ts";

@@ -1,6 +1,7 @@
 import { type Log, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, consensusKeyOf, type LocalService, type ProfileName, type Visitor } from "@turnpike/chain";
+import { CHAIN_PROFILES, type LocalService, type ProfileName, type Visitor } from "@turnpike/chain";
 import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
+import { consensusKeyOf } from "@turnpike/chain-node";
 import { startPortSplitter } from "@turnpike/localnet";
 import { application, createMessage, packAny, service, supplier } from "@turnpike/proto";
 import { ensureChain } from "../chain/local-chain.ts";

@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { GenesisDocument, LocalRole } from "@turnpike/chain";
-import { type ChainHome, chainHome, consensusKeyOf, LOCAL_ROLES } from "@turnpike/chain";
+import { type GenesisDocument, LOCAL_ROLES, type LocalRole } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { type ChainHome, chainHome, consensusKeyOf } from "@turnpike/chain-node";
 import { initChain, namedKey } from "@turnpike/devnet";
 import { freePort } from "@turnpike/localnet";
 import { initComet } from "../../../support/chain/comet.ts";

@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 import { AppError, systemClock } from "@turnpike/base";
 import { readCatalogue } from "@turnpike/catalogue";
-import { CHAIN_PROFILES, chainHome, consensusKeyOf, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
+import { CHAIN_PROFILES, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
+import { chainHome, consensusKeyOf } from "@turnpike/chain-node";
 import { initChain, localServices, namedKey } from "@turnpike/devnet";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
-import { chainHome, makeSnapshot, SnapshotFolder } from "@turnpike/chain";
+import { chainHome, makeSnapshot, SnapshotFolder } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { loadConfig } from "@turnpike/config";
 import { runCommand, startTestChain } from "../../../../test/chain-part.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, bytesToHex } from "@turnpike/base";
-import { chainHome, type KeptSnapshot } from "@turnpike/chain";
+import { chainHome, type KeptSnapshot } from "@turnpike/chain-node";
 import type { Config } from "@turnpike/config";
 import { configOf } from "../../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../../cli/context.ts";

@@ -3,7 +3,7 @@ import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { chainHome } from "@turnpike/chain";
+import { chainHome } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { runCommand, startTestChain } from "../../../../test/chain-part.ts";
 

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { AppError } from "@turnpike/base";
-import { chainHome, PROTOCOL_VERSION, pocketMachine, readGenesis, verifyChain } from "@turnpike/chain";
+import { PROTOCOL_VERSION, pocketMachine } from "@turnpike/chain";
+import { chainHome, readGenesis, verifyChain } from "@turnpike/chain-node";
 import { failureOf } from "../../../cli/output.ts";
 import type { VerifyWord } from "./action.ts";
 

@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { TxResult } from "@turnpike/chain";
+import {
+  ADDRESSES,
+  openTestNode,
+  START_AMOUNT,
+  sendTx,
+  testGenesis,
+  testMachine,
+} from "@turnpike/testkit/embedded-node";
+import { readRecordedTx, scratchFolder } from "@turnpike/testkit/fixtures";
+import { fc } from "@turnpike/testkit/property";
+import type { Submission } from "../types.ts";
+import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
+import { inBlockOrder, type Ranked } from "./mempool-order.ts";
+
+const fine: TxResult = {
+  code: 0,
+  codespace: "",
+  log: "",
+  data: new Uint8Array(0),
+  gasWanted: 100n,
+  gasUsed: 1n,
+  events: [],
+};
+const bytesOf = (text: string): Uint8Array => Buffer.from(text);
+const shown = (sent: Submission): string =>
+  sent.kind === "refused" ? sent.text : sent.kind === "known" ? "known" : `code ${sent.result.code}`;
+
+function poolOf(
+  opts: Partial<typeof DEFAULT_MEMPOOL> = {},
+  check: (tx: Uint8Array, again: boolean) => TxResult = () => fine,
+  signersOf: (tx: Uint8Array) => readonly string[] = () => [],
+) {
+  return new Mempool({ ...DEFAULT_MEMPOOL, ...opts }, { check, signersOf, maxDataBytes: () => 1000n });
+}
+
+suite("mempool", () => {
+  test("its bounds have CometBFT's texts", () => {
+    const pool = poolOf({ maxTxs: 2, maxTxsBytes: 40, maxTxBytes: 30 });
+    assert.equal(shown(pool.submit(bytesOf("x".repeat(31)))), "Tx too large. Max size is 30, but got 31");
+    assert.equal(shown(pool.submit(bytesOf("a".repeat(25)))), "code 0");
+    assert.equal(
+      shown(pool.submit(bytesOf("b".repeat(25)))),
+      "mempool is full: number of txs 1 (max: 2), total txs bytes 25 (max: 40)",
+    );
+    assert.equal(shown(pool.submit(bytesOf("c"))), "code 0");
+    assert.equal(
+      shown(pool.submit(bytesOf("d"))),
+      "mempool is full: number of txs 2 (max: 2), total txs bytes 26 (max: 40)",
+    );
+    assert.deepEqual([pool.numTxs(), pool.sizeBytes()], [2, 26]);
+    assert.equal(pool.txs(1).length, 1);
+    assert.equal(pool.txs(-1).length, 0);
+    const large = poolOf();
+    assert.equal(shown(large.submit(bytesOf("x".repeat(998)))), "tx pre check: tx size is too big: 1001, max: 1000");
+    assert.equal(shown(large.submit(bytesOf("x".repeat(997)))), "code 0");
+  });
+
+  test("fail-duplicate-in-cache: a recorded transaction that is there already is known", () => {
+    const pool = poolOf();
+    const bytes = Buffer.from(readRecordedTx("fail-duplicate-in-cache").tx_bytes, "base64");
+    assert.deepEqual([shown(pool.submit(bytes)), shown(pool.submit(bytes))], ["code 0", "known"]);
+  });
+
+  test("what was seen is known, also after its block; what failed may come again; the memory is bounded", () => {
+    let code = 0;
+    const pool = poolOf({ maxSeen: 3 }, () => ({ ...fine, code }));
+    const [a, b, c, d] = ["a", "b", "c", "d"].map(bytesOf) as [Uint8Array, Uint8Array, Uint8Array, Uint8Array];
+    assert.equal(shown(pool.submit(a)), "code 0");
+    assert.equal(shown(pool.submit(a)), "known");
+    pool.update([a], [fine]);
+    assert.equal(pool.numTxs(), 0);
+    assert.equal(shown(pool.submit(a)), "known");
+    assert.equal(shown(pool.submit(b)), "code 0");
+    pool.update([b], [{ ...fine, code: 5 }]);
+    assert.equal(shown(pool.submit(b)), "code 0");
+    code = 7;
+    assert.equal(shown(pool.submit(c)), "code 7");
+    assert.equal(shown(pool.submit(c)), "code 7");
+    code = 0;
+    for (const tx of [c, d]) assert.equal(shown(pool.submit(tx)), "code 0");
+    // Three are remembered, and the first is none of them.
+    assert.equal(shown(pool.submit(a)), "code 0");
+    assert.equal(pool.numTxs(), 4);
+    // Waiting and forgotten: checked, and not taken twice.
+    assert.equal(shown(pool.submit(b)), "code 0");
+    assert.equal(pool.numTxs(), 4);
+  });
+
+  test("a full mempool is checked again in steps; before a new transaction comes what it follows", async () => {
+    const checked: string[] = [];
+    const signersOf = (tx: Uint8Array): string[] => Buffer.from(tx).toString().split(" ").slice(1);
+    const pool = poolOf(
+      {},
+      (tx, again) => {
+        const text = Buffer.from(tx).toString();
+        if (again) checked.push(text);
+        const attributes = signersOf(tx).map((signer) => ({ key: "acc_seq", value: `${signer}/0`, index: true }));
+        const code = again && text.startsWith("late") ? 5 : 0;
+        return { ...fine, code, events: attributes.map((attribute) => ({ type: "tx", attributes: [attribute] })) };
+      },
+      signersOf,
+    );
+    const names = Array.from({ length: 60 }, (_, i) => `first${i} x${i}`);
+    for (const text of [...names, "1 a", "2 b", "late3 b c", "4 d", "5 c"]) pool.submit(bytesOf(text));
+    pool.update([], []);
+    assert.ok(checked.length < names.length, `${checked.length} at once`);
+    checked.length = 0;
+    // What c signed follows what b and c signed, and that what b signed.
+    pool.submit(bytesOf("6 c"));
+    assert.deepEqual(checked, ["2 b", "late3 b c", "5 c"]);
+    await pool.settle(new AbortController().signal);
+    assert.deepEqual(checked.slice(-2), ["1 a", "4 d"]);
+    assert.equal(new Set(checked).size, checked.length);
+    assert.equal(pool.numTxs(), 65);
+    pool.update([], []);
+    await pool.settle(AbortSignal.abort());
+    assert.ok(checked.length < 2 * 65);
+  });
+
+  test("a block takes what fits its bytes and its gas", () => {
+    const pool = poolOf();
+    for (let n = 0; n < 9; n++) pool.submit(bytesOf(`${n}`.repeat(300)));
+    assert.equal(pool.reap(-1n).length, 3);
+    assert.equal(pool.reap(250n).length, 2);
+    assert.equal(pool.reap(0n).length, 0);
+  });
+
+  test("the order is that of price, never against the order of one signer", () => {
+    const item = fc.record({
+      price: fc.bigInt(0n, 5n),
+      signers: fc.uniqueArray(fc.constantFrom("a", "b", "c", "d"), { maxLength: 3 }),
+    });
+    fc.assert(
+      fc.property(fc.array(item, { maxLength: 40 }), (items) => {
+        const arrived: Ranked[] = items.map((one, arrival) => ({ ...one, arrival }));
+        const ordered = inBlockOrder(arrived);
+        assert.equal(new Set(ordered).size, arrived.length);
+        for (const signer of ["a", "b", "c", "d"]) {
+          const own = ordered.filter(({ signers }) => signers.includes(signer)).map(({ arrival }) => arrival);
+          assert.deepEqual(
+            own,
+            own.toSorted((x, y) => x - y),
+          );
+        }
+        // Of all that could come next, none has a better price, or the same and came before.
+        const taken = new Set<Ranked>();
+        for (const next of ordered) {
+          for (const rival of arrived) {
+            const blocked = arrived.some(
+              (one) =>
+                !taken.has(one) && one.arrival < rival.arrival && one.signers.some((s) => rival.signers.includes(s)),
+            );
+            if (taken.has(rival) || blocked || rival === next) continue;
+            assert.ok(rival.price < next.price || (rival.price === next.price && rival.arrival > next.arrival));
+          }
+          taken.add(next);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("blocks take the better price first, keep a sender's sequence, and drop what expires or cannot be paid", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openTestNode({ folder: folder.path });
+    const sent = [
+      sendTx({ from: 0, sequence: 0n, fee: 10n }),
+      sendTx({ from: 0, sequence: 1n, fee: 90_000n }),
+      sendTx({ from: 1, sequence: 0n, fee: 50_000n }),
+      sendTx({ from: 2, sequence: 0n, fee: 20n }),
+    ] as const;
+    for (const tx of sent) assert.equal(shown(node.submit(tx)), "code 0");
+    const stored = await node.produceBlock();
+    assert.deepEqual(
+      stored.block.txs.map((tx) => sent.findIndex((one) => Buffer.compare(one, tx) === 0)),
+      [2, 3, 0, 1],
+    );
+    assert.deepEqual(
+      node.blocks.results(1n)?.txResults.map(({ code }) => code),
+      [0, 0, 0, 0],
+    );
+    assert.equal(node.mempool.numTxs(), 0);
+    assert.equal(shown(node.submit(sent[0])), "known");
+  });
+
+  test("what waits is checked again after every block", async () => {
+    await using folder = await scratchFolder();
+    // A block has gas for one of them.
+    await using node = await openTestNode({ folder: folder.path, genesis: testGenesis({ maxGas: "500000" }) });
+    const left = START_AMOUNT - 30n;
+    const first = sendTx({ from: 0, sequence: 0n, amount: left, fee: 20n });
+    assert.equal(shown(node.submit(first)), "code 0");
+    assert.equal(shown(node.submit(sendTx({ from: 0, sequence: 1n, fee: 11n }))), "code 0");
+    assert.equal(shown(node.submit(sendTx({ from: 1, sequence: 0n, fee: 1n, timeoutHeight: 1n }))), "code 0");
+    assert.equal(shown(node.submit(sendTx({ from: 2, sequence: 0n, fee: 1n }))), "code 0");
+    const tooMuch = node.submit(sendTx({ from: 1, sequence: 1n, gas: 500_001n }));
+    assert.ok(tooMuch.kind === "checked");
+    assert.deepEqual([tooMuch.result.code, tooMuch.result.codespace], [41, "sdk"]);
+    assert.equal(node.mempool.numTxs(), 4);
+    await node.produceBlock();
+    // The second can no longer pay its fee, and the third may stand in no later block.
+    assert.deepEqual(node.blocks.block(1n)?.block.txs, [first]);
+    assert.equal(node.mempool.numTxs(), 1);
+    const [last] = node.mempool.txs(5);
+    await node.produceBlock();
+    assert.deepEqual(node.blocks.block(2n)?.block.txs, [last]);
+    assert.equal(node.mempool.numTxs(), 0);
+    assert.equal(node.mempool.sizeBytes(), 0);
+  });
+
+  test("a transaction below the node's price, out of sequence, or checked before another leaves the right state", async () => {
+    await using folder = await scratchFolder();
+    const machine = testMachine([{ denom: "upokt", numerator: 1n, denominator: 1000n }]);
+    await using node = await openTestNode({ folder: folder.path, machine });
+    assert.equal(shown(node.submit(sendTx({ from: 0, sequence: 0n, fee: 499n }))), "code 13");
+    assert.equal(shown(node.submit(sendTx({ from: 0, sequence: 1n, fee: 500n }))), "code 32");
+    // check_tx moves the sequence until the next block (recorded).
+    assert.equal(node.check(sendTx({ from: 0, sequence: 0n, fee: 500n })).code, 0);
+    assert.equal(shown(node.submit(sendTx({ from: 0, sequence: 0n, fee: 500n }))), "code 32");
+    await node.produceBlock();
+    assert.equal(shown(node.submit(sendTx({ from: 0, sequence: 0n, fee: 500n }))), "code 0");
+    const { timeNs } = node.blocks.block(1n)?.block.header ?? { timeNs: 0n };
+    const unordered = sendTx({ from: 1, sequence: 0n, fee: 500n, timeoutNs: timeNs + 1_500_000_000n });
+    assert.equal(shown(node.submit(unordered)), "code 0");
+    assert.equal(shown(node.submit(unordered)), "known");
+    assert.equal(node.mempool.numTxs(), 2);
+    await node.produceBlock();
+    assert.equal(node.blocks.block(2n)?.block.txs.length, 2);
+    for (const junk of [new Uint8Array(0), bytesOf("junk"), Buffer.alloc(2000, 0xff)]) {
+      const answer = node.submit(junk);
+      assert.ok(answer.kind === "checked" && answer.result.code !== 0);
+    }
+    assert.equal(ADDRESSES.length, 3);
+  });
+});
