@@ -15,7 +15,7 @@ import { benchSettle } from "./settle.ts";
 import { benchVerify } from "./verify.ts";
 
 const CHILDREN = join(import.meta.dirname, "children");
-const RELAYERS = 10;
+const RELAYERS = 12;
 const PAYERS = 500;
 /** As under `turnpike up`, where blocks come at once too. */
 const LATENCY_WINDOW_MS = 25;
@@ -98,20 +98,30 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
       if (wanted("settle")) {
         progress("settlements");
         const databaseUrl = await postgres.createDatabase("bench_settle");
+        const largeDatabaseUrl = await postgres.createDatabase("bench_settle_large");
         reports.push(
           await benchSettle(
             quick
-              ? { rounds: 1, roundMs: 800, concurrency: 150, managed: 50, warmUp: 20, payers: PAYERS, oneByOne: 1 }
+              ? {
+                  rounds: 1,
+                  roundMs: 800,
+                  concurrency: { ours: 150, reference: 150 },
+                  managed: 50,
+                  warmUp: 20,
+                  payers: PAYERS,
+                  oneByOne: 1,
+                }
               : {
                   rounds: 2,
-                  roundMs: 5_000,
-                  concurrency: 2_000,
+                  // The first and the last payments of a round wait with nothing beside them: short rounds favour the slower side.
+                  roundMs: 15_000,
+                  concurrency: { ours: 2_000, reference: 800 },
                   managed: 400,
                   warmUp: 150,
                   payers: PAYERS,
                   oneByOne: 5,
                 },
-            { rpcUrl: anvil.url, databaseUrl, relayers: [2, 3, 4, 5, 6], progress },
+            { rpcUrl: anvil.url, databaseUrl, largeDatabaseUrl, relayers: [2, 3, 10, 11, 4, 5, 6], progress },
           ),
         );
       }
