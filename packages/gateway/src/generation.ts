@@ -109,7 +109,7 @@ export function createSharedModules(
     answers: new ByteBudget(() => opts().maxHeldAnswerBytes),
     writeBuffer: new WriteBufferBudget(() => opts().maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
     running: { paid: 0, free: 0, discovery: 0, monitoring: 0 },
-    inFlight: new CallersInFlight({ maxPerCaller: () => opts().maxConcurrentPerClient, metrics }),
+    inFlight: new CallersInFlight({ maxConcurrentPerClient: () => opts().maxConcurrentPerClient, metrics }),
     quotas: new CallQuotas({ hashSeed }, { applications, clock, metrics }),
     takesKeys: applications !== undefined,
   };
@@ -163,9 +163,9 @@ export class Generation {
     const optionsOf = typeof options === "function" ? options : () => options;
     const pipeline = new Pipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
     const paid = new PaidHandler(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
-    const { relayDomain, requestTimeoutMs, upstreamTimeoutMs: timeoutMs, maxBatchItems } = opts;
+    const { relayDomain, requestTimeoutMs, upstreamTimeoutMs, maxBatchItems } = opts;
     const free = new FreeHandler(
-      { relayDomain, requestTimeoutMs, timeoutMs, maxBatchItems },
+      { relayDomain, requestTimeoutMs, upstreamTimeoutMs, maxBatchItems },
       {
         ...shared,
         services: list,
@@ -185,7 +185,7 @@ export class Generation {
     const monitoring = monitoringRoutes({ readiness: this.readiness, payment });
     const system = { exact: new Map([...discovery, ...monitoring.exact]), folders: monitoring.folders };
     this.handlers = { paid, free, system };
-    const calls = new RelayCalls({ timeoutMs }, { relay, clock, stopping });
+    const calls = new RelayCalls({ upstreamTimeoutMs }, { relay, clock, stopping });
     this.socketCalls = new WebSocketCalls({ calls, relay, subscriptions, requestId: shared.requestId });
   }
 

@@ -1,6 +1,6 @@
 import type { Labels, MetricSpec } from "@turnpike/base";
 
-/** What one set of label values has come to. */
+/** The sample of one set of label values. */
 export interface Cell {
   readonly labels: Readonly<Record<string, string>>;
   /** Of a counter or gauge; the sum of a histogram's observations. */
@@ -15,10 +15,10 @@ export interface CellsDump {
   readonly cells: readonly (readonly [labels: readonly string[], value: number, buckets?: readonly number[]])[];
 }
 
-/** What a process has counted. */
+/** All samples of a process. */
 export interface MetricsDump {
   readonly cells: readonly CellsDump[];
-  /** Of the process itself, as prom-client has them. */
+  /** Metrics of the process itself, in prom-client's form. */
   readonly process: readonly unknown[];
 }
 
@@ -26,14 +26,14 @@ interface Branch {
   readonly value: string;
   readonly parent: Branch | undefined;
   readonly next: Map<string, Branch>;
-  /** True for a value that takes one of the {@link MAX_VALUES} places below its parent. */
+  /** True for a value that counts against the {@link MAX_VALUES} of its parent. */
   readonly isBounded: boolean;
-  /** Taken places below this one. */
+  /** How many of `next` are bounded. */
   bounded: number;
   cell: Cell | undefined;
 }
 
-const branch = (value: string, parent?: Branch, isBounded = false): Branch => {
+const newBranch = (value: string, parent?: Branch, isBounded = false): Branch => {
   if (isBounded && parent !== undefined) parent.bounded++;
   return { value, parent, next: new Map(), isBounded, bounded: 0, cell: undefined };
 };
@@ -61,10 +61,10 @@ export class Cells {
   readonly bounds: readonly number[];
   readonly #names: readonly string[];
   readonly #isNamed: IsNamed;
-  readonly #root = branch("");
+  readonly #root = newBranch("");
   readonly #all: Cell[] = [];
-  /** Where the samples of a gauge go that has no place. It is in no list. */
-  readonly #nowhere: Branch = { ...branch(""), cell: { labels: {}, value: 0, buckets: undefined } };
+  /** Where the samples of a gauge beyond {@link MAX_VALUES} are dropped: its cell is in no list. */
+  readonly #dropped: Branch = { ...newBranch(""), cell: { labels: {}, value: 0, buckets: undefined } };
 
   constructor(spec: MetricSpec, isNamed: IsNamed = () => false) {
     this.spec = spec;
@@ -94,10 +94,10 @@ export class Cells {
   }
 
   #grow(place: Branch, name: string, value: string): Branch {
-    if (place === this.#nowhere) return place;
-    if (this.#isNamed(name, value)) return adopt(place, value, false);
-    if (place.bounded < MAX_VALUES) return adopt(place, value, true);
-    return this.spec.kind === "gauge" ? this.#nowhere : (place.next.get(OTHER) ?? adopt(place, OTHER, false));
+    if (place === this.#dropped) return place;
+    if (this.#isNamed(name, value)) return addBranch(place, value, false);
+    if (place.bounded < MAX_VALUES) return addBranch(place, value, true);
+    return this.spec.kind === "gauge" ? this.#dropped : (place.next.get(OTHER) ?? addBranch(place, OTHER, false));
   }
 
   /** Removes a cell, and its place with it. */
@@ -162,8 +162,8 @@ export class Cells {
   }
 }
 
-function adopt(place: Branch, value: string, isBounded: boolean): Branch {
-  const made = branch(value, place, isBounded);
-  place.next.set(value, made);
-  return made;
+function addBranch(place: Branch, value: string, isBounded: boolean): Branch {
+  const added = newBranch(value, place, isBounded);
+  place.next.set(value, added);
+  return added;
 }

@@ -18,7 +18,7 @@ interface FreeHandlerOptions {
   readonly relayDomain: string;
   readonly requestTimeoutMs: number;
   /** Deadline of a call. */
-  readonly timeoutMs: number;
+  readonly upstreamTimeoutMs: number;
   /** Most calls of a batch; more are 413. */
   readonly maxBatchItems: number;
 }
@@ -76,7 +76,7 @@ export class FreeHandler {
     this.#opts = opts;
     this.#modules = modules;
     this.takesKeys = modules.takesKeys;
-    this.#calls = new RelayCalls({ timeoutMs: opts.timeoutMs, mayStream: true }, modules);
+    this.#calls = new RelayCalls({ upstreamTimeoutMs: opts.upstreamTimeoutMs, mayStream: true }, modules);
     this.#hostSuffix = `.${opts.relayDomain.toLowerCase()}`;
     for (const service of modules.services) {
       if (!service.free) continue;

@@ -25,7 +25,7 @@ import type { RpcItem } from "./jsonrpc.ts";
 
 interface RelayCallsOptions {
   /** Deadline of a call. */
-  readonly timeoutMs: number;
+  readonly upstreamTimeoutMs: number;
   /** True when a large response to a single call may be passed on while it arrives. */
   readonly mayStream?: boolean;
 }
@@ -124,7 +124,7 @@ export class RelayCalls {
   }
 
   #deadline(): number {
-    return this.#modules.clock.monotonicMs() + this.#opts.timeoutMs;
+    return this.#modules.clock.monotonicMs() + this.#opts.upstreamTimeoutMs;
   }
 
   #mint(

@@ -6,7 +6,7 @@ export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it m
 
 interface CallersInFlightModules {
   /** Most calls of one caller in flight at once; read at each call. */
-  readonly maxPerCaller: () => number;
+  readonly maxConcurrentPerClient: () => number;
   readonly metrics: Metrics;
 }
 
@@ -30,7 +30,7 @@ export class CallersInFlight {
   /** Counts a call of a caller as in flight; undefined when it has too many. The result ends the call, and is to be called once. */
   acquire(caller: string): (() => void) | undefined {
     const own = this.#byCaller.get(caller) ?? 0;
-    if (own >= this.#modules.maxPerCaller()) {
+    if (own >= this.#modules.maxConcurrentPerClient()) {
       this.#modules.metrics.count(gatewayLimitedTotal, { limit: "concurrent" });
       return undefined;
     }

@@ -227,7 +227,7 @@ describe("heads of upgrades", () => {
         relayCalls: () => Promise.reject(new Error("no call is expected")),
         consumeQuota: () => ({ ok: true, headers: [] }),
         consumeEvents: async () => true,
-        inFlight: new CallersInFlight({ maxPerCaller: () => 1, metrics: noMetrics }),
+        inFlight: new CallersInFlight({ maxConcurrentPerClient: () => 1, metrics: noMetrics }),
         callTimeoutMs: () => 1_000,
         takesKeys: false,
         clientIp: () => "127.0.0.1",
