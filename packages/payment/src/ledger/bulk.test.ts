@@ -69,7 +69,79 @@ async function connect(): Promise<pg.Client> {
   return client;
 }
 
-/** The function of the version before. */
+/**
+ * What `journal` must do, by its comment in the migrations: a payment at a time, without a statement that does several things.
+ * No function of the version before is as good: it had other rules for what is journaled again.
+ */
+const JOURNAL_ONE_BY_ONE = `create or replace function journal(
+  p_holder text, p_network text, p_relayer text, p_epoch bigint, p_nonce bigint, p_gas_limit numeric,
+  p_hash text, p_raw bytea, p_max_fee numeric, p_max_priority_fee numeric,
+  p_ids text[], p_content_types text[], p_lengths integer[], p_bodies bytea, p_retention interval,
+  out outcome text, out batch_id bigint, out lost text[], out next_nonce bigint
+) language plpgsql set search_path from current as $$
+#variable_conflict use_column
+declare
+  key relayers;
+  earlier batches;
+  payment payments;
+  is_again boolean;
+  at integer := 1;
+begin
+  select * into key from relayers where network = p_network and address = p_relayer;
+  if key.holder = p_holder and key.epoch = p_epoch
+    and exists (select 1 from holders where id = p_holder and expires_at > clock_timestamp()) then
+    next_nonce := key.next_nonce;
+    select b.* into earlier from batches b join transactions t on t.batch = b.id where t.hash = p_hash;
+    if earlier.network = p_network and earlier.relayer = p_relayer and earlier.nonce = p_nonce then
+      outcome := 'journaled';
+      batch_id := earlier.id;
+      return;
+    end if;
+  end if;
+  lost := '{}';
+  for place in 1 .. cardinality(p_ids) loop
+    payment := null;
+    select * into payment from payments where id = p_ids[place];
+    if payment.network = p_network and payment.state = 'claimed' and payment.holder = p_holder then
+      continue;
+    end if;
+    if payment.network = p_network and payment.state = 'signed' and payment.resends < 3 and cardinality(p_ids) = 1 then
+      if (select state from batches where id = payment.batch) = 'mined' then
+        continue;
+      end if;
+    end if;
+    lost := lost || p_ids[place];
+  end loop;
+  if next_nonce is null then
+    outcome := 'lease';
+  elsif next_nonce <> p_nonce then
+    outcome := 'nonce';
+  elsif cardinality(lost) > 0 then
+    outcome := 'lost';
+  else
+    outcome := 'journaled';
+    update relayers set next_nonce = p_nonce + 1 where network = p_network and address = p_relayer;
+    insert into batches (network, relayer, nonce, gas_limit) values (p_network, p_relayer, p_nonce, p_gas_limit)
+      returning id into batch_id;
+    insert into transactions (batch, position, hash, raw, max_fee_per_gas, max_priority_fee_per_gas)
+      values (batch_id, 0, p_hash, p_raw, p_max_fee, p_max_priority_fee);
+    for place in 1 .. cardinality(p_ids) loop
+      select * into payment from payments where id = p_ids[place];
+      is_again := payment.state = 'signed';
+      if not exists (select 1 from answers where answers.payment = payment.seq) then
+        insert into answers (payment, content_type, body, expires_at)
+          values (payment.seq, p_content_types[place], substr(p_bodies, at, p_lengths[place]), clock_timestamp() + p_retention);
+      end if;
+      at := at + p_lengths[place];
+      update payments set state = 'signed', holder = null, batch = batch_id, transaction_hash = p_hash,
+        answer_expires_at = clock_timestamp() + p_retention, resends = resends + is_again::integer
+        where seq = payment.seq;
+    end loop;
+  end if;
+end
+$$;`;
+
+/** `settle_all` of the version before. */
 async function formerFunction(): Promise<string> {
   const file = await readFile(new URL("../../migrations/0004-settlement.sql", import.meta.url), "utf8");
   const [settle] = /create function settle_all\(.*?\n\$\$;/s.exec(file) ?? [];
@@ -161,16 +233,23 @@ const ANSWER_GONE: Step[] = [
   { kind: "settle", at: [0], block: 2, again: false },
 ];
 
-test("settlements of many leave what those of the version before left, and say the same", async () => {
+/** Who does not hold the key; and one payment that no transaction settles, until it may not be journaled again. */
+const NOT_OURS: Step[] = [
+  { kind: "journal", at: [0, 1], how: "stranger" },
+  ...Array.from({ length: 5 }, (): Step[] => [{ kind: "journal", at: [2], how: "right" }, { kind: "mined" }]).flat(),
+];
+
+test("journals and settlements of many leave what they would one by one, and say the same", async () => {
   const pair = [await connect(), await connect()] as const;
   try {
     await pair[1].query(await formerFunction());
+    await pair[1].query(JOURNAL_ONE_BY_ONE);
     let journaled = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 12 }), async (steps) => {
         journaled += await runSteps(pair, steps);
       }),
-      { numRuns: 60, examples: [[ANSWER_GONE]] },
+      { numRuns: 60, examples: [[ANSWER_GONE], [NOT_OURS]] },
     );
     assert.ok(journaled > 60, `${journaled} batches`);
   } finally {
