@@ -9,7 +9,11 @@ export interface FundedClaim {
   verify(): Promise<Verification>;
   /** Time between two looks. */
   readonly pollMs: number;
-  /** Makes the signal that ends the waiting; what is not clear by then is `insufficient`. Called when there is a wait. */
+  /**
+   * Makes the signal that ends the waiting; what is not clear by then is `insufficient`, also what never got a place to ask
+   * again. Who is refused by that looks in the ledger first, where the payment may have been claimed by another process.
+   * Called when there is a wait.
+   */
   limit(): AbortSignal;
 }
 

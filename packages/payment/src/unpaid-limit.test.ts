@@ -29,6 +29,23 @@ const left = (limit: UnpaidLimit, key = "a"): number => {
   return count;
 };
 
+test("attack: attempts that end in nothing, however long they take and however many they are, earn no tokens", () => {
+  const { clock, limit } = limitOf({ burst: 3, perSecond: 1 });
+  for (let round = 0; round < 5; round++) {
+    const attempts = [begun(limit), begun(limit), begun(limit)];
+    clock.advance(10_000);
+    attempts.push(begun(limit), begun(limit));
+    for (const attempt of attempts) attempt.excused();
+  }
+  assert.equal(left(limit), 3);
+  begun(limit).paid();
+  assert.equal(left(limit), 4, "what was earned is put back");
+  const attempts = [begun(limit), begun(limit), begun(limit)];
+  clock.advance(10_000);
+  for (const attempt of attempts) attempt.excused();
+  assert.equal(left(limit), 4);
+});
+
 test("a token for each attempt under way or unpaid; by time they come back, up to the burst", () => {
   const { clock, limit } = limitOf({ burst: 3, perSecond: 0.5 });
   const attempts = [begun(limit), begun(limit), begun(limit)];

@@ -35,6 +35,10 @@ export interface SharedTokens {
 interface Bucket {
   tokens: number;
   atMs: number;
+  /** Attempts that have a token each. */
+  underWay: number;
+  /** Tokens that came by time while those under way, put back, would have filled the bucket. */
+  early: number;
 }
 
 /** What a pending settlement has cost, and whose bucket gets it back. */
@@ -85,16 +89,20 @@ export class UnpaidLimit {
     const waitSeconds = this.#waitOf(bucket);
     if (waitSeconds > 0) return { ok: false, waitSeconds };
     bucket.tokens--;
+    bucket.underWay++;
     const sinceMs = bucket.atMs;
     let isEnded = false;
     const once = (end: () => void): void => {
-      if (!isEnded) end();
+      if (isEnded) return;
       isEnded = true;
+      end();
+      bucket.underWay--;
+      bucket.early = Math.min(bucket.early, bucket.underWay);
     };
     return {
       ok: true,
       paid: () => once(() => this.#earn(key, bucket)),
-      excused: () => once(() => this.#add(bucket, 1)),
+      excused: () => once(() => this.#return(bucket)),
       unpaid: (pendingId) => once(() => this.#spend(key, bucket, sinceMs, pendingId)),
     };
   }
@@ -117,9 +125,20 @@ export class UnpaidLimit {
   #refilled(key: string): Bucket {
     const { burst, perSecond } = this.#rule();
     const nowMs = this.#clock.monotonicMs();
-    const bucket = this.#recent.get(key) ?? this.#older.get(key) ?? { tokens: burst, atMs: nowMs };
+    const bucket = this.#recent.get(key) ??
+      this.#older.get(key) ?? {
+        tokens: burst,
+        atMs: nowMs,
+        underWay: 0,
+        early: 0,
+      };
     const fresh = (Math.max(0, nowMs - bucket.atMs) / 1_000) * perSecond;
-    if (bucket.tokens < burst) bucket.tokens = Math.min(burst, bucket.tokens + fresh);
+    if (bucket.tokens < burst) {
+      const come = Math.min(burst - bucket.tokens, fresh);
+      const missing = burst - (bucket.tokens + bucket.underWay - bucket.early);
+      bucket.early += Math.max(0, come - Math.max(0, missing));
+      bucket.tokens += come;
+    }
     bucket.atMs = nowMs;
     return bucket;
   }
@@ -134,6 +153,13 @@ export class UnpaidLimit {
 
   #waitOf({ tokens }: Bucket): number {
     return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#rule().perSecond));
+  }
+
+  /** Puts a token back, unless time did so while it was out: attempts that end in nothing would earn tokens. */
+  #return(bucket: Bucket): void {
+    const early = Math.min(1, bucket.early);
+    bucket.early -= early;
+    this.#add(bucket, 1 - early);
   }
 
   #add(bucket: Bucket, tokens: number): void {

@@ -86,6 +86,28 @@ test("a JSON-RPC error is an answer, also with status 400", async () => {
   });
 });
 
+test("a node that refused a batch in a bad moment is asked in batches again", async () => {
+  let isBad = true;
+  await using server = await node((body, response, request) => {
+    if (!Array.isArray(body) || !isBad) return echo(body, response, request);
+    isBad = false;
+    response.end(JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: -32603, message: "internal error" } }));
+  });
+  await using rpc = open([server.url], { restMs: 0 });
+  for (let times = 0; times < 2; times++) assert.equal((await rpc.batch([call("a"), call("b")])).length, 2);
+  assert.deepEqual(
+    server.bodies.map((body) => (Array.isArray(body) ? body.length : 1)),
+    [2, 1, 1, 2],
+  );
+});
+
+test("a user or password that is no URL's is a fault of the configuration that shows neither", () => {
+  assert.throws(
+    () => open(["http://user:100%@127.0.0.1:1/"]),
+    (error) => isAppError(error, "CONFIG_INVALID") && !/user:|100%/.test(error.message),
+  );
+});
+
 test("a node that refuses batches gets single calls", async () => {
   await using server = await node((body, response) => {
     if (!Array.isArray(body)) return echo(body, response, undefined as never);

@@ -52,7 +52,7 @@ export interface EvmRpcOptions {
   readonly maxResponseBytes?: number;
   /** Most connections to one node; 16 by default. */
   readonly maxConnections?: number;
-  /** How long a node that failed on the wire is asked last; 5,000 by default. */
+  /** How long a node that failed on the wire is asked last; batches that a node refused rest {@link BATCH_RESTS} times as long. 5,000 by default. */
   readonly restMs?: number;
   /**
    * Chain that every node must be of: each is asked before it is used, and again after it could not be reached. Without
@@ -63,6 +63,9 @@ export interface EvmRpcOptions {
 
 /** How long a node of another chain is left alone before it is asked again. */
 const FOREIGN_REST_MS = 60_000;
+const DEFAULT_REST_MS = 5_000;
+/** How often the rest of a node that failed, until batches that a node refused are tried again: it may have been a bad moment. */
+const BATCH_RESTS = 12;
 
 /**
  * JSON-RPC over HTTP to a settlement chain, with failover. A failed exchange is repeated at the next node, whatever the
@@ -83,7 +86,7 @@ export class EvmRpcClient implements EvmRpc {
     this.#log = modules.log;
     this.#metrics = modules.metrics;
     this.#maxBatch = Math.max(1, opts.maxBatch ?? 100);
-    this.#restMs = opts.restMs ?? 5_000;
+    this.#restMs = opts.restMs ?? DEFAULT_REST_MS;
     this.#nodes = opts.urls.map((url) => new HttpNode(url, opts, modules));
     const [first] = this.#nodes;
     if (first === undefined) throw new AppError("CONFIG_INVALID", { message: "A network needs at least one RPC URL." });
@@ -166,7 +169,10 @@ class HttpNode {
   readonly #expectedChainId: number | undefined;
   readonly #log: Log;
   readonly #metrics: Metrics;
-  #takesBatches = true;
+  readonly #batchRestMs: number;
+  /** Monotonic milliseconds until which calls are sent one by one, since it refused a batch. */
+  #singlyUntilMs = 0;
+  #refusesBatches = false;
   /** The comparison of its chain, while it runs and after it went well; undefined when it has to be made. */
   #sameChain: Promise<void> | undefined;
   /** Until when it is known to be of another chain, and of which. */
@@ -177,7 +183,7 @@ class HttpNode {
     if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
       throw new AppError("CONFIG_INVALID", { message: `The RPC URL at ${hostOf(text)} is not http or https.` });
     }
-    const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    const credentials = `${decoded(url.username, text)}:${decoded(url.password, text)}`;
     this.host = url.host;
     this.#pool = new Pool(url.origin, {
       connections: opts.maxConnections ?? 16,
@@ -189,6 +195,7 @@ class HttpNode {
       ...(credentials === ":" ? {} : { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` }),
     };
     this.#timeoutMs = opts.timeoutMs;
+    this.#batchRestMs = (opts.restMs ?? DEFAULT_REST_MS) * BATCH_RESTS;
     this.#maxResponseBytes = opts.maxResponseBytes ?? 8 * 1024 * 1024;
     this.#expectedChainId = opts.expectedChainId;
     this.#log = modules.log;
@@ -231,17 +238,21 @@ class HttpNode {
     }
     const askEach = (): Promise<RpcReply[]> =>
       Promise.all(calls.map(async (call) => (await this.ask([call], signal, isAlone))[0] ?? never()));
-    if (!this.#takesBatches) return askEach();
+    if (performance.now() < this.#singlyUntilMs) return askEach();
     const answer = await this.#exchange(`[${calls.map(encodeCall).join(",")}]`, signal);
     if (!Array.isArray(answer)) {
       // A node that refuses batches answers with one error object.
       read(answer, undefined, this.host);
       if (!isAlone) {
-        this.#log.warn({ host: this.host }, "node refuses JSON-RPC batches: calls are sent one by one");
-        this.#takesBatches = false;
+        if (!this.#refusesBatches) {
+          this.#log.warn({ host: this.host }, "node refuses JSON-RPC batches: calls are sent one by one");
+        }
+        this.#refusesBatches = true;
+        this.#singlyUntilMs = performance.now() + this.#batchRestMs;
       }
       return askEach();
     }
+    if (!isAlone) this.#refusesBatches = false;
     const byId = new Map<unknown, unknown>();
     for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
     return calls.map((_, id) => read(byId.get(id), id, this.host));
@@ -308,6 +319,17 @@ class HttpNode {
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     }
+  }
+}
+
+/** A part of a URL as it is meant. @throws AppError CONFIG_INVALID when a percent sign begins no byte. */
+function decoded(part: string, url: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new AppError("CONFIG_INVALID", {
+      message: `The RPC URL at ${hostOf(url)} has a user or password with a % that is not written as %25.`,
+    });
   }
 }
 

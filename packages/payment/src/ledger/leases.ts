@@ -60,11 +60,14 @@ export class Leases {
     const { holder, faults } = this.#parts;
     return committing(faults, "renewLeases", async () => {
       const name = holder.current();
+      // A renewal says nothing of what is leased while it is under way.
+      const before = [...this.#leases];
       const granted = await holder.renew();
       if (granted === undefined) await holder.replace(name);
       const lost: { network: NetworkId; relayer: Address }[] = [];
-      for (const [key, { network, relayer, epoch }] of this.#leases) {
-        if (granted?.get(key) === epoch) continue;
+      for (const [key, lease] of before) {
+        const { network, relayer, epoch } = lease;
+        if (granted?.get(key) === epoch || this.#leases.get(key) !== lease) continue;
         this.#leases.delete(key);
         lost.push({ network, relayer });
       }

@@ -126,8 +126,9 @@ export class ClaimStep {
           : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
       case "identifier":
         return resolver.namedOf(request.requestHash, claim.record);
+      // It may have waited for other calls of its payer: another gateway may have sold by this very payment meanwhile.
       case "insufficient":
-        return { kind: "refused", ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+        return refuse({ ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" });
       case "blocked":
         return refuse({ ok: false, code: "PAYMENT_PAYER_BLOCKED" });
     }

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Address, AppError, noFaults, type SettlementId, silentLog } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
+import { NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
+import { newTransaction } from "../../test/ledger-fixtures.ts";
+import { addressToTopic, type EvmLog, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
+import type { JournaledTransaction, Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
+import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
+import { OpenBatch } from "./open-batch.ts";
+import type { RelayerAccount } from "./relayer-account.ts";
+import type { Resolver, Settlement, Verdict } from "./resolver.ts";
+import { Watcher } from "./watcher.ts";
+
+const RELAYER: Address = "0x0a";
+const RULES = { network: NETWORK, confirmations: 3, finalityBlocks: 10, blockTimeSeconds: 1 };
+const headAt = (number: bigint): Head => ({ number, hash: "0x01", timeSeconds: 1_000, baseFee: 0n });
+
+/** The logs of a transaction that settles these payments. */
+const paidLogs = (payments: readonly PaymentRecord[]): readonly EvmLog[] =>
+  payments.flatMap(({ key, payTo, value }, at): EvmLog[] => {
+    const payer = addressToTopic(key.from);
+    const data: `0x${string}` = `0x${value.toString(16).padStart(64, "0")}`;
+    return [
+      { address: key.asset, topics: [TOPIC_AUTHORIZATION_USED, payer, key.nonce], data: "0x", index: at * 2 },
+      { address: key.asset, topics: [TOPIC_TRANSFER, payer, addressToTopic(payTo)], data, index: at * 2 + 1 },
+    ];
+  });
+
+/** One account with one open batch of two payments, on a chain that the test moves. */
+async function rig() {
+  const events: string[] = [];
+  const clock = virtualClock(1_000_000);
+  const payments = await Promise.all(
+    ["a", "b"].map(async (id): Promise<PaymentRecord> => {
+      const signed = await signPayment(newPayer(), { validBefore: 2_000n });
+      return { ...signed, id: id as SettlementId, state: "signed" };
+    }),
+  );
+  const transaction = newTransaction();
+  const batch = new OpenBatch(
+    { id: 1n, nonce: 7, gasLimit: 1n, transactions: [transaction], payments },
+    clock.monotonicMs(),
+    { alone: false },
+  );
+  const chainState = { head: 10n, nonce: 7, mined: new Map<string, MinedTransaction>() };
+  const bend: { verdict: Verdict; fault?: AppError } = { verdict: { kind: "open", funded: true } };
+  const open = new Map([[batch.nonce, batch]]);
+  const account = {
+    relayer: RELAYER,
+    open,
+    close: (closed: OpenBatch) => void open.delete(closed.nonce),
+    rebroadcastOrBump: async () => undefined,
+  };
+  const chain: Partial<SettlementChain> = {
+    poll: async (hashes) => ({
+      head: headAt(chainState.head),
+      mined: new Map([...chainState.mined].filter(([hash]) => hashes.includes(hash))),
+      nonces: new Map([[RELAYER, chainState.nonce]]),
+    }),
+    withCode: async () => new Set(),
+  };
+  const resolver: Partial<Resolver> = {
+    judge: async ({ id }) => {
+      events.push(`judge ${id}`);
+      return bend.verdict;
+    },
+    settle: async ({ id }) => void events.push(`settle ${id}`),
+    async settleAll(items: readonly Settlement[]) {
+      if (bend.fault !== undefined) throw bend.fault;
+      for (const { payment, evidence } of items) events.push(`settle ${payment.id} by log ${evidence.logIndex}`);
+    },
+    fail: async ({ id }, reason) => void events.push(`fail ${id}: ${reason}`),
+  };
+  const ledger: Partial<Ledger> = {
+    closeBatch: async (id, hash) => void events.push(`close ${id} by ${hash === transaction.hash ? "ours" : "empty"}`),
+  };
+  const watcher = new Watcher(RULES, {
+    chain: chain as SettlementChain,
+    ledger: ledger as Ledger,
+    resolver: resolver as Resolver,
+    accounts: () => [account as unknown as RelayerAccount],
+    onUnpaid: ({ id }) => void events.push(`unpaid ${id}`),
+    resend: ({ id }, isSuspect) => void events.push(`resend ${id}${isSuspect ? ", suspect" : ""}`),
+    onRefused: ({ id }) => void events.push(`refused ${id}`),
+    onShared: (settled) => void events.push(`shared: ${settled}`),
+    onCost: () => undefined,
+    clock,
+    log: silentLog,
+    faults: noFaults,
+  });
+  return {
+    batch,
+    bend,
+    chainState,
+    clock,
+    open,
+    payments,
+    transaction,
+    mine: ({ hash }: JournaledTransaction, logs: readonly EvmLog[], succeeded = true): void => {
+      const place = { transaction: hash, blockNumber: 10n, blockHash: "0x0b" as const };
+      chainState.mined.set(hash, { ...place, succeeded, logs });
+    },
+    /** Looks once; what happened by that. */
+    look: async (): Promise<string[]> => {
+      await watcher.look(new AbortController().signal);
+      return events.splice(0);
+    },
+  };
+}
+
+test("a mined batch settles by its own logs once it is deep enough, and never again", async () => {
+  const { look, mine, transaction, payments, chainState, open } = await rig();
+  assert.deepEqual(await look(), []);
+  mine(transaction, paidLogs(payments));
+  assert.deepEqual(await look(), [], "one confirmation of three");
+  chainState.head = 11n;
+  assert.deepEqual(await look(), []);
+  chainState.head = 12n;
+  const ended = ["settle a by log 1", "settle b by log 3", "close 1 by ours", "shared: true"];
+  assert.deepEqual(await look(), ended);
+  assert.equal(open.size, 0);
+  assert.deepEqual(await look(), []);
+});
+
+test("a batch stays open until the ledger has its settlements", async () => {
+  const { look, mine, transaction, payments, chainState, bend, open } = await rig();
+  mine(transaction, paidLogs(payments));
+  chainState.head = 12n;
+  bend.fault = new AppError("LEDGER_UNAVAILABLE");
+  assert.deepEqual(await look(), []);
+  assert.equal(open.size, 1);
+  delete bend.fault;
+  assert.equal((await look()).filter((event) => event.startsWith("settle")).length, 2);
+});
+
+test("what a transaction carried in vain is judged by the chain: sent again if it can be paid, else its payer's doing", async () => {
+  const { look, mine, transaction, payments, chainState } = await rig();
+  mine(transaction, paidLogs(payments.slice(1)));
+  chainState.head = 12n;
+  const partly = ["settle b by log 1", "judge a", "close 1 by ours", "shared: false", "resend a"];
+  assert.deepEqual((await look()).toSorted(), partly.toSorted());
+
+  const spent = await rig();
+  spent.bend.verdict = { kind: "spent" };
+  spent.mine(spent.transaction, paidLogs(spent.payments), false);
+  spent.chainState.head = 12n;
+  const events = await spent.look();
+  assert.ok(events.includes("unpaid a") && events.includes("unpaid b"), "a transaction that reverted has paid nothing");
+  assert.ok(!events.some((event) => /^(settle|resend|fail)/.test(event)), events.join());
+});
+
+test("an empty transaction of the nonce settles nothing, and its payments go into others", async () => {
+  const { look, mine, batch, chainState } = await rig();
+  const empty = { ...newTransaction(), cancels: true };
+  batch.transactions.push(empty);
+  batch.rejected = true;
+  // Logs that are not of our call: a cancellation carries no payment.
+  mine(empty, []);
+  chainState.head = 12n;
+  assert.deepEqual(await look(), ["close 1 by empty", "shared: false", "resend a, suspect", "resend b, suspect"]);
+});
+
+test("a nonce that a foreign transaction used gives the batch up, but not before nodes had time to show ours", async () => {
+  const { look, chainState, clock, mine, transaction, payments, open } = await rig();
+  chainState.nonce = 8;
+  assert.deepEqual(await look(), []);
+  clock.advance(5_999);
+  assert.deepEqual(await look(), []);
+  mine(transaction, paidLogs(payments));
+  assert.deepEqual(await look(), [], "it was ours");
+  chainState.mined.clear();
+  clock.advance(1_000);
+  assert.deepEqual(await look(), [], "the time begins anew");
+  clock.advance(6_000);
+  assert.deepEqual(await look(), ["close 1 by ours"]);
+  assert.equal(open.size, 0);
+});
+
+test("a payment whose window closes while its transaction waits is judged once a second, and fails only by the chain", async () => {
+  const { look, bend, clock, payments, batch } = await rig();
+  const late = { ...payments[0], validBefore: 1_000n } as PaymentRecord;
+  batch.unresolved.set(late.id, late);
+  bend.verdict = { kind: "unclear" };
+  assert.deepEqual(await look(), ["judge a"]);
+  assert.deepEqual(await look(), []);
+  clock.advance(1_000);
+  bend.verdict = { kind: "failed", reason: "PAYMENT_EXPIRED" };
+  assert.deepEqual(await look(), ["judge a", "fail a: PAYMENT_EXPIRED"]);
+  clock.advance(1_000);
+  assert.deepEqual(await look(), [], "it has one end");
+});
