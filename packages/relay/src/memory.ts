@@ -11,14 +11,14 @@ import { DEFAULT_LATENCY, LatencyTracker } from "./quality/latency.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
 import type { RelayFlag } from "./types.ts";
 
-export interface RelayMemoryOptions {
+interface RelayMemoryOptions {
   /** Bytes of kept answers; 0 keeps none. */
   readonly maxCacheBytes: number;
   /** Longest time for which an answer about the newest block is kept; 0: not at all. */
   readonly maxHeadAgeMs: number;
 }
 
-export interface RelayMemoryModules {
+interface RelayMemoryModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -2,7 +2,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Log } from "@turnpike/base";
 import { askInTime, type RolePool } from "./pool.ts";
 
-export interface RetentionOptions {
+interface RetentionOptions {
   /** Age, in days, at which rows of the audit go; the database takes none below 30. */
   readonly auditDays: number;
   /** How often there is a look for what is too old; an hour by default. The first is at once. */

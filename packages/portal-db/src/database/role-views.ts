@@ -180,7 +180,7 @@ export async function readRoleViews(
   return { anon, reader, admin };
 }
 
-export interface RoleViewsOptions {
+interface RoleViewsOptions {
   /** Of `portal_authenticator`; one connection of its own listens. */
   readonly url: string;
   /** Notifications this close together reload once. */

@@ -1,6 +1,6 @@
 import type { Clock } from "@turnpike/base";
 
-export interface RateLimitOptions {
+interface RateLimitOptions {
   /** Requests of one key a second, over time. */
   readonly perSecond: number;
   /** Requests of one key at once. */

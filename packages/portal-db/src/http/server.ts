@@ -34,7 +34,7 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCh
   readonly corsOrigins: readonly string[];
 }
 
-export interface PortalServerModules extends HandlerModules {
+interface PortalServerModules extends HandlerModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly verifier: TokenVerifier;

@@ -1,6 +1,6 @@
 import type { Clock } from "@turnpike/base";
 
-export interface RevocationCheckOptions {
+interface RevocationCheckOptions {
   /** How long an answer is used; 2,000 by default: as long a token may go on after it was taken back. */
   readonly keptMs?: number;
   /** Most ids that are remembered; 10,000 by default. */

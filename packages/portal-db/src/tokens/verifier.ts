@@ -7,7 +7,7 @@ import type { Caller } from "../types.ts";
 import type { TokenKey } from "./keys.ts";
 import { ACCOUNT_ID, roleOf } from "./roles.ts";
 
-export interface TokenVerifierOptions {
+interface TokenVerifierOptions {
   readonly keys: readonly TokenKey[];
   /** What `aud` must name. */
   readonly audience: string;
@@ -17,7 +17,7 @@ export interface TokenVerifierOptions {
   readonly maxCached?: number;
 }
 
-export interface TokenVerifierModules {
+interface TokenVerifierModules {
   readonly clock: Clock;
   /** Whether the token of this id was taken back: its `jti`, else `sha256-` and its fingerprint. */
   readonly isRevoked: (tokenId: string) => Promise<boolean>;

@@ -6,7 +6,7 @@ import { ServiceCache, type StoreTools } from "./service-cache.ts";
 import { Sieve } from "./sieve.ts";
 import type { ChainFactsSource } from "./types.ts";
 
-export interface AnswerCacheModules {
+interface AnswerCacheModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Runs what no caller waits for; `setImmediate` unless given. */

@@ -12,7 +12,7 @@ export interface NeededHeights {
 /** What is known of an operator's history at a height. */
 export type Holding = "has" | "lacks" | "unknown";
 
-export interface ArchiveOptions {
+interface ArchiveOptions {
   /** Heights this close to the tip say nothing about history: all nodes have them, or are behind. */
   readonly recentBlocks: number;
   /** What was learned counts for so long: nodes are resynced, and pruned. */

@@ -1,4 +1,4 @@
-export interface BlockTimeOptions {
+interface BlockTimeOptions {
   /** Blocks of about five minutes in most of the catalogue; a guess until blocks were seen. */
   readonly syncAllowanceBlocks: number;
   /** Growth is not extrapolated over more time. */

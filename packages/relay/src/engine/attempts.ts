@@ -16,7 +16,7 @@ import type { Job } from "./job.ts";
 import { methodKey } from "./service-context.ts";
 import type { Target } from "./target.ts";
 
-export interface AttemptsModules {
+interface AttemptsModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -7,7 +7,7 @@ import { type Job, mayBatch, mayHaveNews } from "./job.ts";
 import type { ServiceContext } from "./service-context.ts";
 import { sendUpstreamBatches } from "./upstream-batch.ts";
 
-export interface BatchModules {
+interface BatchModules {
   readonly context: ServiceContext;
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;

@@ -9,7 +9,7 @@ import { type Job, mayHaveNews } from "./job.ts";
 import { isLogQuery, splitLogs } from "./log-splitting.ts";
 import { OversizedAnswers, type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
 
-export interface ForwarderModules {
+interface ForwarderModules {
   readonly retries: RetryTools;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -18,12 +18,12 @@ export type ProbeSeen = readonly {
   readonly latencyMs: number;
 }[];
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly service: Service;
   readonly endpoint: SupplierEndpoint;
 }
 
-export interface HealthModules {
+interface HealthModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -2,14 +2,14 @@ import type { Clock } from "@turnpike/base";
 import type { RelayFlag } from "../types.ts";
 import type { Job } from "./job.ts";
 
-export interface HedgingOptions {
+interface HedgingOptions {
   /** A second supplier is asked when a call takes longer than this share of the calls like it; 1 never does. */
   readonly hedgeQuantile: number;
   /** Most hedges for each call, on average. */
   readonly maxHedgeShare: number;
 }
 
-export interface HedgingModules {
+interface HedgingModules {
   readonly clock: Clock;
   readonly flags: Readonly<Record<RelayFlag, boolean>>;
   /** True when more than half of the calls in flight are taken. */

@@ -18,7 +18,7 @@ export interface SurveyedSupplier {
   lacks(operation: string, nowMs: number): void;
 }
 
-export interface MethodSurveyOptions {
+interface MethodSurveyOptions {
   /** Time between two runs. */
   readonly intervalMs: number;
   /** Time after which a method that a supplier does not have is asked for again. */
@@ -27,7 +27,7 @@ export interface MethodSurveyOptions {
   readonly maxAtOnce: number;
 }
 
-export interface MethodSurveyModules {
+interface MethodSurveyModules {
   /** Those that are there now. */
   readonly suppliers: () => readonly SurveyedSupplier[];
   readonly clock: Clock;

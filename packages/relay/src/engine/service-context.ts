@@ -14,14 +14,14 @@ import { Multiplexer } from "./multiplexer.ts";
 import type { ServiceRules } from "./options.ts";
 import type { Target } from "./target.ts";
 
-export interface ServiceContextOptions {
+interface ServiceContextOptions {
   readonly service: Service;
   readonly rules: Required<ServiceRules>;
   /** Part of the first attempts that one operator gets at most. */
   readonly maxOperatorShare: number;
 }
 
-export interface ServiceContextModules {
+interface ServiceContextModules {
   readonly suppliers: SupplierSet;
   /** Makes the target of an endpoint. */
   readonly target: (endpoint: SupplierEndpoint) => Target;

@@ -22,7 +22,7 @@ import type {
 import { supplierTag } from "./filters.ts";
 import { Health, type ProbeSeen } from "./health.ts";
 
-export interface TargetOptions {
+interface TargetOptions {
   readonly service: Service;
   readonly endpoint: SupplierEndpoint;
   readonly maxAnswerBytes: number;
@@ -31,7 +31,7 @@ export interface TargetOptions {
   readonly streaming: StreamBounds;
 }
 
-export interface TargetModules {
+interface TargetModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

@@ -59,7 +59,7 @@ export const DEFAULT_PROBER: ProberOptions = {
   maxAtOnce: 8,
 };
 
-export interface ProberModules<S> {
+interface ProberModules<S> {
   /** Those that are there from the start. */
   readonly targets: readonly ProbeTarget<S>[];
   readonly clock: Clock;

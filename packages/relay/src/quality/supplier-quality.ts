@@ -3,7 +3,7 @@ import { Breaker, type BreakerOptions, DEFAULT_BREAKER } from "./breaker.ts";
 import { Peers, type QualitySnapshot } from "./peers.ts";
 import { DEFAULT_SCORE, type QualityReason, Score, type ScoreOptions, SEVERITY, slownessOf } from "./score.ts";
 
-export interface QualityOptions {
+interface QualityOptions {
   readonly score: ScoreOptions;
   readonly breaker: BreakerOptions;
   /** Time for which it gets no calls when it wants fewer and names no time; each next time in a row is twice as long. */
@@ -25,7 +25,7 @@ export const DEFAULT_QUALITY: QualityOptions = {
   maxLacks: 256,
 };
 
-export interface QualityModules {
+interface QualityModules {
   /** Called when its breaker has changed, for logs and metrics. */
   onBreaker?(state: BreakerState, openForMs: number): void;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "@turnpike/base";
 import type { SendPurpose } from "../transport/transport.ts";
 
-export interface ExtraRelaysOptions {
+interface ExtraRelaysOptions {
   /** Probes, comparisons and hedges, as a percentage of the relays for clients. */
   readonly percent: number;
 }

@@ -7,7 +7,7 @@ interface Kept {
   readonly writers: Map<string, RelayRequestWriter>;
 }
 
-export interface SessionSignersOptions {
+interface SessionSignersOptions {
   /** Most sessions whose rings are kept. */
   readonly maxSessions: number;
 }

@@ -7,11 +7,11 @@ import type { SupplierEndpoint, SupplierTransport } from "../transport/transport
 import type { GatewaySession, SessionSupplier } from "./gateway-session.ts";
 import type { SessionSource } from "./session-source.ts";
 
-export interface SessionSupplierSetOptions {
+interface SessionSupplierSetOptions {
   readonly service: ServiceId;
 }
 
-export interface SessionSupplierSetModules {
+interface SessionSupplierSetModules {
   readonly source: Pick<SessionSource, "sessionsOf" | "hasApplication" | "onChange">;
   /** Has the connections to the suppliers' addresses. */
   readonly http: Pick<HttpTransport, "backend" | "release">;

@@ -34,7 +34,7 @@ export interface SignedRelayTransportOptions {
   readonly extraRelaysPercent: number;
 }
 
-export interface SignedRelayTransportModules {
+interface SignedRelayTransportModules {
   readonly http: Pick<HttpTransport, "send">;
   readonly grpc: Pick<GrpcTransport, "send">;
   readonly source: Pick<SessionSource, "isCurrent">;

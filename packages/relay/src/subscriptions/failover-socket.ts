@@ -13,7 +13,7 @@ import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./
 import { type CallOutcome, type LossReason, openUpstream, type UpstreamSocket } from "./upstream-socket.ts";
 import { UpstreamSubscription } from "./upstream-subscription.ts";
 
-export interface FailoverSocketModules {
+interface FailoverSocketModules {
   readonly service: Service;
   readonly dialect: Dialect;
   readonly suppliers: SocketSuppliers;

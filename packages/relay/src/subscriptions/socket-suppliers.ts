@@ -11,7 +11,7 @@ interface History {
   pausedUntilMs: number;
 }
 
-export interface SocketSuppliersModules {
+interface SocketSuppliersModules {
   readonly clock: Clock;
   readonly random: () => number;
   /** Taken out of service by hand. */

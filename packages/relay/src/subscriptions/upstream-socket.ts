@@ -29,7 +29,7 @@ export type CallOutcome =
   | { readonly kind: "lost" }
   | { readonly kind: "timeout" };
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   readonly endpoint: SupplierEndpoint;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;

@@ -2,7 +2,7 @@ import type { RpcType } from "@turnpike/protocol";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { DropReason, EmptyReason, SupplierSet } from "./supplier-set.ts";
 
-export interface FallbackSupplierSetOptions {
+interface FallbackSupplierSetOptions {
   /** True: the second set is also in reserve for a session without suppliers, or whose suppliers cannot be reached. */
   readonly whenEmpty: boolean;
 }

@@ -14,7 +14,7 @@ export interface StaticEndpoint {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface StaticSupplierSetOptions {
+interface StaticSupplierSetOptions {
   readonly service: ServiceId;
   readonly endpoints: readonly StaticEndpoint[];
 }

@@ -6,7 +6,7 @@ import { frameMessage, type GrpcStatus, httpStatusOf, MessageReader, readGrpcSta
 import type { GrpcLink, GrpcOrigin } from "./grpc-origin.ts";
 import type { ResponseHeaders, TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
-export interface GrpcExchangeModules {
+interface GrpcExchangeModules {
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }

@@ -3,7 +3,7 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "n
 import { connect as connectTls, TLSSocket } from "node:tls";
 import type { Deadlines } from "@turnpike/base";
 
-export interface GrpcOriginOptions {
+interface GrpcOriginOptions {
   /** Scheme, host and port: `https` with TLS, `http` without. */
   readonly name: string;
   /** Calls at once; more wait. */
@@ -13,7 +13,7 @@ export interface GrpcOriginOptions {
   readonly idleTimeoutMs: number;
 }
 
-export interface GrpcOriginModules {
+interface GrpcOriginModules {
   readonly deadlines: Deadlines;
   /** Resolves the host; undefined: as the system does. */
   readonly lookup: LookupFunction | undefined;

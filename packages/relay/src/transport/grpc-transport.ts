@@ -26,7 +26,7 @@ export interface GrpcTransportOptions {
   readonly idleTimeoutMs?: number;
 }
 
-export interface GrpcTransportModules {
+interface GrpcTransportModules {
   readonly clock: Clock;
   /** Bounds the bytes of answers that are held while they arrive, with those of other transports. */
   readonly budget: ByteBudget;

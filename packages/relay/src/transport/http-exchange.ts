@@ -6,7 +6,7 @@ import { BodyCollector, MAX_EXACT_BYTES } from "./body-collector.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { ResponseHeaders, TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
-export interface ExchangeModules {
+interface ExchangeModules {
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }

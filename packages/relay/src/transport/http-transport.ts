@@ -28,7 +28,7 @@ export interface HttpTransportOptions {
   readonly isPublicOnly?: boolean;
 }
 
-export interface HttpTransportModules {
+interface HttpTransportModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Resolves names where only public addresses are reached; the system's by default. */

@@ -2,7 +2,7 @@ import { parseJson } from "@turnpike/base";
 import { Agent } from "undici";
 import { engineFailed, statusFailure } from "./failure.ts";
 
-export interface EngineHttpOptions {
+interface EngineHttpOptions {
   /** Base URL of the API. A user and password in it are sent as Basic authorization. */
   readonly baseUrl: string;
   /** Sent with each request. Keys stand here, so they are never logged. */

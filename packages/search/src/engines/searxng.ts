@@ -3,7 +3,7 @@ import { hostedQuery, MAX_SNIPPET_CHARS, MAX_TITLE_CHARS, withoutTags } from "./
 import { createEngineHttp } from "./engine-http.ts";
 import { hitsOf, listOf } from "./hits.ts";
 
-export interface SearxngOptions {
+interface SearxngOptions {
   readonly id: string;
   /** Address of the instance. Its `search.formats` must have `json`. */
   readonly url: string;

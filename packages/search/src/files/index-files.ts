@@ -23,7 +23,7 @@ export interface IndexFile {
   readonly titled?: (title: string) => string;
 }
 
-export interface IndexFilesOptions {
+interface IndexFilesOptions {
   readonly collection: string;
   /** Where it is remembered which files were read; undefined reads all each time. */
   readonly stateFile: string | undefined;

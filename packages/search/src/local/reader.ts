@@ -14,7 +14,7 @@ import { type Term, termsOf } from "./terms.ts";
 import { unpackText } from "./text-blob.ts";
 import { createVocabulary, type Vocabulary } from "./vocabulary.ts";
 
-export interface ReaderOptions {
+interface ReaderOptions {
   readonly file: string;
   readonly identity: string;
   readonly maxSnippetChars: number;

@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import { AppError, type Log } from "@turnpike/base";
 import type { ThreadData, ThreadReply, ThreadRequest } from "./wire.ts";
 
-export interface ThreadPoolOptions extends ThreadData {
+interface ThreadPoolOptions extends ThreadData {
   readonly threads: number;
   /** Longest time from a request to its answer, waiting included. */
   readonly timeoutMs: number;

@@ -12,7 +12,7 @@ export interface EngineAnswer {
   readonly failure: EngineFailure | undefined;
 }
 
-export interface AskModules {
+interface AskModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;

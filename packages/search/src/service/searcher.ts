@@ -15,7 +15,7 @@ export interface SearcherOptions {
   readonly cacheBytes: number;
 }
 
-export interface SearcherModules {
+interface SearcherModules {
   readonly engines: readonly WeightedEngine[];
   readonly clock: Clock;
   readonly log: Log;

@@ -22,7 +22,7 @@ export interface HttpBackEndOptions {
   readonly healthIntervalMs?: number;
 }
 
-export interface HttpBackEndModules {
+interface HttpBackEndModules {
   readonly clock: Clock;
   readonly log?: Log;
   readonly metrics?: Metrics;

@@ -38,7 +38,7 @@ export interface EndedTx {
   readonly isGood: boolean;
 }
 
-export interface OperatorTxsOptions {
+interface OperatorTxsOptions {
   readonly signer: ChainSigner;
   /** How long after the newest block's time a transaction may be included; 120,000 by default. */
   readonly txTimeoutMs?: number;
@@ -48,7 +48,7 @@ export interface OperatorTxsOptions {
   readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
 }
 
-export interface OperatorTxsModules {
+interface OperatorTxsModules {
   readonly client: ChainClient;
   readonly log: Log;
   readonly metrics: Metrics;

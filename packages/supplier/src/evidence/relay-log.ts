@@ -30,7 +30,7 @@ export const writeAll: WriteAll = async (file, parts, at) => {
 /** IOV_MAX of Linux and macOS. */
 const MOST_PARTS = 1024;
 
-export interface RelayLogModules {
+interface RelayLogModules {
   readonly log?: Log;
   /** Only tests give another one. */
   readonly writeAll?: WriteAll;

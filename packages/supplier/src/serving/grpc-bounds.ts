@@ -11,7 +11,7 @@ export interface GrpcBoundsOptions {
   readonly requestTimeoutMs: number;
 }
 
-export interface GrpcBoundsModules {
+interface GrpcBoundsModules {
   readonly handler: Pick<RelayHandler, "isFull" | "refuseUnread">;
   readonly bodies: BodyBudget;
 }

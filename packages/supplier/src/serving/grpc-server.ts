@@ -37,13 +37,13 @@ const MAX_STREAMS = 1_000;
 /** A connection without a call keeps its place so long. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-export interface GrpcRelaysOptions extends GrpcBoundsOptions {
+interface GrpcRelaysOptions extends GrpcBoundsOptions {
   readonly drainTimeoutMs: number;
   /** Time after which a connection without a call is closed; 60,000 by default. */
   readonly idleTimeoutMs?: number;
 }
 
-export interface GrpcRelaysModules {
+interface GrpcRelaysModules {
   readonly handler: RelayHandler;
   readonly bodies: BodyBudget;
 }

@@ -18,7 +18,7 @@ import type { RelayHandler } from "./relay-handler.ts";
 const MAX_HEAD_BYTES = 16_384;
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
-export interface RelayServerOptions {
+interface RelayServerOptions {
   readonly host: string;
   readonly port: number;
   readonly maxRequestBytes: number;
@@ -29,7 +29,7 @@ export interface RelayServerOptions {
   readonly drainTimeoutMs: number;
 }
 
-export interface RelayServerModules {
+interface RelayServerModules {
   readonly handler: RelayHandler;
   readonly bodies: BodyBudget;
   /** Takes connections that speak HTTP/2 from their first byte; without one they are refused. */

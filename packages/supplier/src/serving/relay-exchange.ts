@@ -19,7 +19,7 @@ export interface RelayExchange {
   readonly response: AnyServerResponse;
 }
 
-export interface RelayExchangesModules {
+interface RelayExchangesModules {
   readonly handler: RelayHandler;
   readonly log: Log;
 }

@@ -37,7 +37,7 @@ export interface SuppliedService {
   readonly maxConcurrent: number;
 }
 
-export interface RelayHandlerOptions {
+interface RelayHandlerOptions {
   readonly services: ReadonlyMap<string, SuppliedService>;
   /** Most relays in flight, of all services. */
   readonly maxConcurrentRelays: number;
@@ -47,7 +47,7 @@ export interface RelayHandlerOptions {
   readonly operators: ReadonlySet<string>;
 }
 
-export interface RelayHandlerModules {
+interface RelayHandlerModules {
   readonly sessions: SessionKeeper;
   readonly crypto: RelayCrypto;
   readonly store: Pick<RelayStore, "begin">;

@@ -33,7 +33,7 @@ export interface SocketBackEnd {
   readonly maxAnswerBytes: number;
 }
 
-export interface SocketRelaysOptions {
+interface SocketRelaysOptions {
   /** By service id. */
   readonly backEnds: ReadonlyMap<string, SocketBackEnd>;
   /** Largest frame of a client. */
@@ -45,7 +45,7 @@ export interface SocketRelaysOptions {
   readonly maxWaitingBytes: number;
 }
 
-export interface SocketRelaysModules {
+interface SocketRelaysModules {
   readonly handler: RelayHandler;
   readonly store: Pick<RelayStore, "begin">;
   readonly head: Pick<ChainHead, "newest" | "onBlock">;

@@ -9,7 +9,7 @@ import { REFUSALS, type Refusal } from "./refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
 import { SeenRequests } from "./seen-requests.ts";
 
-export interface SessionKeeperOptions {
+interface SessionKeeperOptions {
   /**
    * Most sessions that are kept, of all operators together. One that served nothing goes when there are more, the one that was
    * not used for longest first; where all have served, a new one is refused.
@@ -23,7 +23,7 @@ export interface SessionKeeperOptions {
   readonly relaysPerSecond?: ReadonlyMap<string, number>;
 }
 
-export interface SessionKeeperModules {
+interface SessionKeeperModules {
   readonly queries: PocketQueries;
   readonly head: Pick<ChainHead, "newest" | "waitFor">;
   readonly clock: Clock;
