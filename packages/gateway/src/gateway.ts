@@ -76,7 +76,7 @@ export class GatewayServer implements Gateway {
     );
     const { host, metricsHost = host, allowedHosts } = opts;
     this.#metricsServer = new MetricsServer(
-      { host: metricsHost, ...(allowedHosts === undefined ? {} : { allowedHosts }) },
+      { host: metricsHost, allowedHosts },
       { metrics, log, requestId, flush: () => this.flush() },
     );
   }

@@ -10,8 +10,9 @@ import type { ReadinessCheck } from "./monitoring/readiness.ts";
 import type { WebSocketLimits } from "./websocket/options.ts";
 
 /**
- * Addresses, bounds and times of the gateway, by the names of the keys of `gateway` where they have one. Another configuration
- * may replace all but addresses, ports and `maxHeaderBytes` while the gateway runs.
+ * Addresses, bounds and times of the gateway, by the names of the keys of `gateway` where they have one. While the gateway
+ * runs, another configuration may replace all but those of its listeners: addresses, ports, `reusePort`, `allowedHosts` and
+ * `maxHeaderBytes`.
  */
 export interface GatewayOptions {
   /** Address that the gateway listens on. */
@@ -119,7 +120,7 @@ export interface Gateway extends AsyncDisposable {
    * Serves every request from now on by other options and parts; requests that are here already go on with the old
    * ones. `released` resolves when nothing uses the old ones any more, so that their owner may dispose of them.
    * WebSockets stay open while catalogue, subscriptions and their limits are the same objects; else they are closed with
-   * 1012. Address, ports and `maxHeaderBytes` stay as they were.
+   * 1012. Addresses, ports, `reusePort`, `allowedHosts` and `maxHeaderBytes` stay as they were.
    * @throws AppError CONFIG_INVALID, or SHUTTING_DOWN, with nothing changed.
    */
   replace(opts: GatewayOptions, parts: GatewayParts): { readonly released: Promise<void> };

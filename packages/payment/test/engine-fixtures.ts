@@ -62,7 +62,7 @@ export function newPayer(): Payer {
 /** A receiver that nothing outside this file's process uses; spelled with capitals as a configuration may. */
 export const PAY_TO: Address = getAddress(newPayer().address);
 
-/** Options of an engine, and bounds of its network, that a test may choose. */
+/** What a test may choose of an engine and of its network's bounds. */
 type OptionChanges = Partial<Omit<EngineOptions, "networks"> & TransactionBounds>;
 
 /** A chain with the token, an empty ledger, and what makes claims for engines under test. */

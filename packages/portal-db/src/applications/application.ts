@@ -37,7 +37,7 @@ function least(...limits: readonly (number | null)[]): number | undefined {
   return set.length === 0 ? undefined : Math.min(...set);
 }
 
-/** An application with the limits and the usage of its row; {@link update} replaces them by those of a newer one. */
+/** An application with the limits and the usage of its row; {@link LiveApplication.update} replaces them by those of a newer one. */
 export class LiveApplication implements PortalApplication {
   readonly id: string;
   readonly accountId: string;

@@ -6,7 +6,7 @@ import { type ApplicationRow, findApplications, MAX_HASHES } from "./lookup.ts";
 import { portalKeyLookupsTotal } from "./metrics.ts";
 import { Usage } from "./usage.ts";
 
-/** Where keys are looked up and usage is written, and bounds where they are not those that suit one gateway. */
+/** Where keys are looked up and usage is written, and bounds that differ from the built-in ones. */
 export interface ApplicationsOptions extends Partial<ApplicationsBounds> {
   /** PostgreSQL, as `portal_gateway`. */
   readonly url: string;

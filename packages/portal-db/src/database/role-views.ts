@@ -237,7 +237,7 @@ export class WatchedRoleViews implements AsyncDisposable {
     return views;
   }
 
-  /** The latest. */
+  /** The views as they were read last. */
   current(): RoleViews {
     return this.#views;
   }

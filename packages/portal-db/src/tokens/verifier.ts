@@ -110,7 +110,7 @@ function callerOf(payload: JWTPayload, fingerprint: string): Caller | string {
 /**
  * Checks bearer tokens (RFC 7519): signature by a configured key of the token's algorithm and `kid`, `aud` and `exp`
  * required, bounded lifetime, role by an allow-list, `account_id`, and that the token was not taken back. What was found
- * good is remembered by the whole token, never beyond its end and never across {@link setKeys}.
+ * good is remembered by the whole token, never beyond its end and never across {@link TokenVerifier.setKeys}.
  */
 export class TokenVerifier {
   readonly #audience: string;

@@ -8,7 +8,7 @@ export interface SocketEndpoint {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** WebSockets of suppliers by URL, and bounds where they are not those that suit one process. */
+/** WebSockets of suppliers by URL, and bounds that differ from the built-in ones. */
 export interface SubscriptionOptions extends Partial<SubscriptionBounds> {
   /** By service id. Of a service whose set among the modules is configured, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;

@@ -29,7 +29,7 @@ export class AnswerCache<T> {
     this.#clock = modules.clock;
   }
 
-  /** What is taken now. */
+  /** Bytes that the kept answers take. */
   get bytes(): number {
     return this.#bytes;
   }

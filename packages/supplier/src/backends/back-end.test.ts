@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
+import { type Clock, type Log, type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import type { HttpRequestPayload } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startBackEnd } from "../../test/serving-rig.ts";
@@ -12,7 +12,12 @@ import { HttpBackEnd, type HttpBackEndOptions } from "./back-end.ts";
 const PARTIES = { operatorAddress: "pokt1operator", serviceId: "eth", applicationAddress: "pokt1app" };
 const CALL = { method: "POST", url: "/", headers: [], body: Buffer.from("{}") };
 
-function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = {}, log: Log = silentLog): HttpBackEnd {
+function open(
+  url: string,
+  clock: Clock,
+  options: Partial<HttpBackEndOptions> = {},
+  parts: { readonly log?: Log; readonly metrics?: Metrics } = {},
+): HttpBackEnd {
   return new HttpBackEnd(
     {
       serviceId: "eth",
@@ -23,7 +28,7 @@ function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = 
       maxAnswerBytes: 1_000,
       ...options,
     },
-    { clock, log },
+    { clock, ...parts },
   );
 }
 
@@ -65,13 +70,37 @@ suite("a back-end of a supplier", () => {
     const lines: string[] = [];
     const clock = virtualClock();
     const log: Log = { ...silentLog, error: (_, message) => void lines.push(message ?? "") };
-    await using backEnd = open(node.url, clock, {}, log);
+    await using backEnd = open(node.url, clock, {}, { log });
     const calls = Promise.all(Array.from({ length: 20 }, () => ask(backEnd)));
     await allArrived;
     for (const response of responses) response.destroy();
     assert.deepEqual(new Set(await calls), new Set(["unreachable"]));
     assert.equal(backEnd.isPaused, true);
     assert.equal(lines.length, 1);
+  });
+
+  test("shows as down while it is paused, though a call that was under way is answered then", async () => {
+    const responses: ServerResponse[] = [];
+    const { promise: allArrived, resolve } = Promise.withResolvers<void>();
+    await using node = await startBackEnd((_, response) => {
+      if (responses.push(response) === 6) resolve();
+      if (responses.length > 6) response.end("{}");
+    });
+    const shown: number[] = [];
+    const clock = virtualClock();
+    const metrics: Metrics = { ...noMetrics, set: (_, value) => void shown.push(value) };
+    await using backEnd = open(node.url, clock, {}, { metrics });
+    const calls = Array.from({ length: 6 }, () => ask(backEnd));
+    await allArrived;
+    const [slow, ...bad] = responses;
+    for (const response of bad) response.destroy();
+    await eventually("the pause", () => backEnd.isPaused);
+    slow?.end("{}");
+    assert.equal((await Promise.all(calls)).filter((kind) => kind === "answer").length, 1);
+    assert.deepEqual([backEnd.isPaused, shown.at(-1)], [true, 0]);
+    clock.advance(30_000);
+    assert.equal(await ask(backEnd), "answer");
+    assert.equal(shown.at(-1), 1);
   });
 
   test("that closes a kept connection as the next call comes is asked over a new one, and has not failed", async () => {

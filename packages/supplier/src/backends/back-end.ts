@@ -144,7 +144,7 @@ export class HttpBackEnd implements AsyncDisposable {
 
   /** True while it is not asked: it failed several times in a row, or it says that it is not well. */
   get isPaused(): boolean {
-    return this.#badLooks >= ILL_LOOKS || this.#clock.monotonicMs() < this.#pausedUntilMs;
+    return this.#badLooks >= ILL_LOOKS || this.#isPausedByCalls;
   }
 
   #show(isUp: boolean): void {
@@ -262,14 +262,19 @@ export class HttpBackEnd implements AsyncDisposable {
     }
   }
 
+  /** Calls that were under way when the pause began say nothing new: an answer does not end it, a fault does not prolong it. */
+  get #isPausedByCalls(): boolean {
+    return this.#clock.monotonicMs() < this.#pausedUntilMs;
+  }
+
   #onAnswer(): void {
+    if (this.#isPausedByCalls) return;
     if (this.#faultsInRow >= FAULTS_TO_PAUSE - 1) this.#show(true);
     this.#faultsInRow = 0;
   }
 
   #onFault(): void {
-    // Calls that were under way when the pause began say nothing new.
-    if (this.#clock.monotonicMs() < this.#pausedUntilMs) return;
+    if (this.#isPausedByCalls) return;
     this.#faultsInRow++;
     if (this.#faultsInRow < FAULTS_TO_PAUSE) return;
     const { serviceId, rpcType } = this.#options;
