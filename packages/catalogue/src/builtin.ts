@@ -5,8 +5,7 @@ import { COSMOS_RPC_OPERATIONS } from "./cosmos-rpc.ts";
 import { evmOperations } from "./evm-operations.ts";
 import { HTTP_SERVICES } from "./http-services.ts";
 import { nativeOperations } from "./native-operations.ts";
-import { FAMILIES } from "./override-schema.ts";
-import type { FamilyId, Operation, ServiceDefinition } from "./types.ts";
+import { FAMILY_IDS, type FamilyId, type Operation, type ServiceDefinition } from "./types.ts";
 
 /** What one row of `data/networks.tsv` says beside the service's definition. */
 interface NetworkFacts {
@@ -29,7 +28,7 @@ const FAMILY_WORDS: Readonly<Record<FamilyId, string>> = {
 };
 
 function isFamily(text: string): text is FamilyId {
-  return (FAMILIES as readonly string[]).includes(text);
+  return (FAMILY_IDS as readonly string[]).includes(text);
 }
 
 /** Operations that the families of a service bring along. */

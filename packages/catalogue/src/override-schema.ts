@@ -1,4 +1,4 @@
-import type { JsonSchema } from "./types.ts";
+import { FAMILY_IDS, type JsonSchema } from "./types.ts";
 
 /** Every category of spec §2.1. */
 export const CATEGORIES = [
@@ -12,21 +12,6 @@ export const CATEGORIES = [
   "documents",
   "security",
   "ai",
-] as const;
-
-/** Every family. */
-export const FAMILIES = [
-  "evm",
-  "cosmos",
-  "solana",
-  "near",
-  "sui",
-  "radix",
-  "tron",
-  "bitcoin",
-  "beacon",
-  "search",
-  "http",
 ] as const;
 
 /** What a service's id may be: it is a path segment and a host label. */
@@ -67,7 +52,7 @@ const members = {
   free: { type: "boolean" },
   maxBodyBytes: { type: "integer", minimum: 1, maximum: 16_777_216 },
   iconUrl: { type: "string", pattern: "^https?://[^ ]{1,2000}$" },
-  families: { type: "array", maxItems: 4, uniqueItems: true, items: { type: "string", enum: FAMILIES } },
+  families: { type: "array", maxItems: 4, uniqueItems: true, items: { type: "string", enum: FAMILY_IDS } },
   operations,
 };
 

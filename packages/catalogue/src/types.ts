@@ -4,19 +4,23 @@ import type { RpcType } from "@turnpike/protocol";
 /** A JSON Schema (draft 2020-12). */
 export type JsonSchema = Readonly<Record<string, unknown>> | boolean;
 
+/** Every family of services. */
+export const FAMILY_IDS = [
+  "evm",
+  "cosmos",
+  "solana",
+  "near",
+  "sui",
+  "radix",
+  "tron",
+  "bitcoin",
+  "beacon",
+  "search",
+  "http",
+] as const;
+
 /** How a family of services is spoken to; a network may have two (EVM and Cosmos-style). */
-export type FamilyId =
-  | "evm"
-  | "cosmos"
-  | "solana"
-  | "near"
-  | "sui"
-  | "radix"
-  | "tron"
-  | "bitcoin"
-  | "beacon"
-  | "search"
-  | "http";
+export type FamilyId = (typeof FAMILY_IDS)[number];
 
 /** Categories of spec §2.1. */
 export type Category =

@@ -3,7 +3,7 @@ import type { RequestId, ServiceId, SettlementId, Span } from "@turnpike/base";
 /**
  * The order of a request is in these types: the edge makes a {@link ParsedRequest}; payment makes a {@link PaidRequest}
  * of it (or the free listener a {@link FreeRequest}); relay takes one of these and makes a {@link Relayed}; only a settled or
- * free `Relayed` becomes a response. Each `mint…` function has one caller in the product; `tools/layers.test.ts` holds it.
+ * free `Relayed` becomes a response. `tools/layers.test.ts` names the callers of each `mint…` function.
  */
 declare const stage: unique symbol;
 

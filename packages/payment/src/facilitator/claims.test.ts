@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Address, AppError, silentLog, utf8ToBytes } from "@turnpike/base";
-import { eventually } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import {
   ASSET,
   type FacilitatorBench,
@@ -133,4 +133,31 @@ test("a payment that costs more than it brings is refused at /verify and at /set
   assert.equal(await settle(bench, body), "success");
   bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE" };
   assert.equal(await settle(bench, body), "success", "what is settled stays so");
+});
+
+test("attack: a flood of GET /ready is one question to the ledger a second, and one that hangs is not repeated", async () => {
+  const clock = virtualClock();
+  const questions: PromiseWithResolvers<boolean>[] = [];
+  const asked: Ledger = {
+    ...ledger(),
+    ready() {
+      const question = Promise.withResolvers<boolean>();
+      questions.push(question);
+      return question.promise;
+    },
+  };
+  const { facilitator } = openFacilitator(asked, { clock });
+  const flood = Array.from({ length: 1_000 }, () => facilitator.missing());
+  clock.advance(60_000);
+  flood.push(facilitator.missing());
+  assert.equal(questions.length, 1);
+  questions[0]?.resolve(true);
+  for (const missing of await Promise.all(flood)) assert.deepEqual(missing, []);
+  assert.deepEqual(await facilitator.missing(), []);
+  assert.equal(questions.length, 1);
+  clock.advance(1_000);
+  const later = facilitator.missing();
+  assert.equal(questions.length, 2);
+  questions[1]?.resolve(false);
+  assert.deepEqual(await later, ["ledger"]);
 });

@@ -52,6 +52,9 @@ export interface FacilitatorModules {
 /** Pending payments that are remembered: as many as {@link UnpaidLimit} does. */
 const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
+/** How long it is known whether the ledger is ready. */
+const READY_MS = 1_000;
+
 /**
  * Verifies and settles payments for resource servers. Handlers take the request's body as bytes; `client` names the
  * caller, for the limit of what does not pay.
@@ -65,6 +68,9 @@ export class Facilitator {
   readonly #settlement: FacilitatorSettlement;
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
   readonly #pending = new BoundedMap<string, true>(PENDING);
+
+  #isLedgerReady = Promise.resolve(false);
+  #readyUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(opts: FacilitatorOptions, modules: FacilitatorModules) {
     const { verifier, ledger, settler, clock, log } = modules;
@@ -128,12 +134,24 @@ export class Facilitator {
 
   /** What is missing before payments can be settled; empty when ready. */
   async missing(): Promise<readonly string[]> {
-    const { ledger, settler } = this.#modules;
-    const ledgerReady = await ledger.ready();
+    const { settler } = this.#modules;
+    const isLedgerReady = await this.#askLedger();
     // One network that settles is enough: a payment of another is refused by itself.
     const each = this.#networks.map((network) => settler.missing(network));
     const lacking = each.some((what) => what.length === 0) ? [] : [...new Set(each.flat())];
-    return [...(ledgerReady ? [] : ["ledger"]), ...lacking];
+    return [...(isLedgerReady ? [] : ["ledger"]), ...lacking];
+  }
+
+  /** Anyone may ask for the readiness: one question to the ledger answers all within a second, and one is under way. */
+  #askLedger(): Promise<boolean> {
+    const { ledger, clock } = this.#modules;
+    if (clock.monotonicMs() >= this.#readyUntilMs) {
+      this.#readyUntilMs = Number.POSITIVE_INFINITY;
+      this.#isLedgerReady = ledger.ready().finally(() => {
+        this.#readyUntilMs = clock.monotonicMs() + READY_MS;
+      });
+    }
+    return this.#isLedgerReady;
   }
 
   async #verifyAs(
