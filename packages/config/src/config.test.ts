@@ -383,6 +383,8 @@ suite("config", () => {
     const { portalDb } = loadConfig({ env });
     assert.deepEqual([portalDb.url, portalDb.jwt.secret, portalDb.port, portalDb.maxRows], [url, secret, 3000, 1_000]);
     assert.match(refused("", { PORTAL_DATABASE_URL: "postgres://postgres:p@h/d" }), /portalDb\.url: expected the role/);
+    const undecoded = refused("", { ...env, PORTAL_DATABASE_URL: url.replace(":p@", ":%ff@") });
+    assert.match(undecoded, /portalDb\.url: its user or password has % escapes that are no UTF-8; write a % as %25/);
     const samples = ["supersecretjwtsecretforlocaldevelopment123456789", "a".repeat(40), `${secret}-change-me`];
     for (const sample of samples) {
       assert.match(refused("", { PORTAL_JWT_SECRET: sample }), /portalDb\.jwt\.secret: this is a sample/);

@@ -1,4 +1,5 @@
 import type { Config } from "./schema.ts";
+import { passwordFaults } from "./url-rules.ts";
 
 /** Words of secrets that stand in examples, and a text of one character over and over. */
 const SAMPLE = /^(.)\1*$|change[-_]?me|choose[-_]?one|supersecret|your[-_]|password|example|sample|reallyreally/i;
@@ -30,6 +31,8 @@ export function portalFaults({ localnet, portalDb }: Config): string[] {
   const faults = [
     ...userFaults("portalDb.url", url, "portal_authenticator"),
     ...userFaults("portalDb.gatewayUrl", gatewayUrl, "portal_gateway"),
+    ...passwordFaults("portalDb.url", url),
+    ...passwordFaults("portalDb.gatewayUrl", gatewayUrl),
   ];
   const secrets: (readonly [string, string | undefined])[] = [["portalDb.jwt.secret", jwt.secret]];
   const ids = new Set<string>();

@@ -21,6 +21,15 @@ suite("the rules of search", () => {
     assert.equal(engines({ kind: "local" }), "ok");
     assert.match(engines({ kind: "searxng" }), /search\.engines\[0\]\.url: missing; set the address/);
     assert.equal(engines({ kind: "searxng", url: "http://127.0.0.1:8888" }), "ok");
+    assert.equal(engines({ kind: "searxng", url: "http://u:100%25@127.0.0.1:8888" }), "ok");
+    for (const escapes of ["100%", "%ff"]) {
+      const said = engines({ kind: "searxng", url: `http://u:${escapes}@127.0.0.1:8888` });
+      assert.match(
+        said,
+        /search\.engines\[0\]\.url: its user or password has % escapes that are no UTF-8; write a % as/,
+      );
+      assert.ok(!said.includes(escapes), "a password is never shown");
+    }
     for (const kind of ["brave", "tavily", "exa"]) {
       const expected = new RegExp(
         `search\\.engines\\[1\\]\\.apiKey: missing; .*\\$\\{${kind.toUpperCase()}_API_KEY\\}`,

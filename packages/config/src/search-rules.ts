@@ -1,4 +1,5 @@
 import type { Config } from "./schema.ts";
+import { passwordFaults } from "./url-rules.ts";
 
 type SearchConfig = Config["search"];
 
@@ -45,6 +46,7 @@ export function searchFaults({ search: { host, engines, publicUrl, local } }: Co
     if (kind === "searxng" && url === undefined) {
       faults.push(`${path}.url: missing; set the address of the SearXNG instance, such as http://127.0.0.1:8888`);
     }
+    faults.push(...passwordFaults(`${path}.url`, url));
     if (kind === "local" && url !== undefined) faults.push(`${path}.url: the local index has none; remove it`);
     if (isHosted && apiKey === undefined) {
       faults.push(`${path}.apiKey: missing; ${kind} needs one, such as \${${kind.toUpperCase()}_API_KEY}`);

@@ -46,6 +46,26 @@ test("attack: attempts that end in nothing, however long they take and however m
   assert.equal(left(limit), 4);
 });
 
+test("paid calls earn one token each, however long they take", () => {
+  const { clock, limit } = limitOf({ burst: 3, perSecond: 1 });
+  const attempts = [begun(limit), begun(limit), begun(limit)];
+  clock.advance(10_000);
+  // What came by time is counted when the bucket is looked at.
+  assert.equal(limit.waitSeconds("a"), 0);
+  for (const attempt of attempts) attempt.paid();
+  assert.equal(left(limit), 6);
+});
+
+test("a token that came by time while an unpaid call was out is not taken from the others under way", () => {
+  const { clock, limit } = limitOf({ burst: 3, perSecond: 1 });
+  const [unpaid, ...others] = [begun(limit), begun(limit), begun(limit)];
+  clock.advance(1_000);
+  assert.equal(limit.waitSeconds("a"), 0);
+  unpaid?.unpaid();
+  for (const attempt of others) attempt.excused();
+  assert.equal(left(limit), 2, "3 less the call's token and one for its second, and one that came by time");
+});
+
 test("a token for each attempt under way or unpaid; by time they come back, up to the burst", () => {
   const { clock, limit } = limitOf({ burst: 3, perSecond: 0.5 });
   const attempts = [begun(limit), begun(limit), begun(limit)];

@@ -155,11 +155,16 @@ export class UnpaidLimit {
     return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / this.#rule().perSecond));
   }
 
-  /** Puts a token back, unless time did so while it was out: attempts that end in nothing would earn tokens. */
-  #return(bucket: Bucket): void {
+  /** What time put back of a token while it was out: at its end, however it ends, no other attempt's token is that. */
+  #takeEarly(bucket: Bucket): number {
     const early = Math.min(1, bucket.early);
     bucket.early -= early;
-    this.#add(bucket, 1 - early);
+    return early;
+  }
+
+  /** Puts a token back, unless time did so while it was out: attempts that end in nothing would earn tokens. */
+  #return(bucket: Bucket): void {
+    this.#add(bucket, 1 - this.#takeEarly(bucket));
   }
 
   #add(bucket: Bucket, tokens: number): void {
@@ -175,12 +180,13 @@ export class UnpaidLimit {
   }
 
   #earn(key: string, bucket: Bucket): void {
-    this.#add(bucket, 2);
+    this.#add(bucket, 2 - this.#takeEarly(bucket));
     this.#shared?.changed(key, 1);
   }
 
   #spend(key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void {
     const nowMs = this.#clock.monotonicMs();
+    this.#takeEarly(bucket);
     const spent = 1 + this.#subtract(bucket, (nowMs - sinceMs) / 1_000);
     this.#shared?.changed(key, -spent);
     if (pendingId === undefined) return;

@@ -1,4 +1,12 @@
-import { type Clock, FaultLogThrottle, isAppError, type Log, type NetworkId, sameAddress } from "@turnpike/base";
+import {
+  AppError,
+  type Clock,
+  FaultLogThrottle,
+  isAppError,
+  type Log,
+  type NetworkId,
+  sameAddress,
+} from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import type { Ledger, RelayerLease } from "../ledger-types.ts";
 import type { SettlementChain } from "./chain.ts";
@@ -34,6 +42,8 @@ export class Keyring {
   readonly #accounts = new Map<string, { readonly account: RelayerAccount; readonly lease: RelayerLease }>();
   /** Leases that are ours in the ledger and that no account uses. */
   readonly #returning: RelayerLease[] = [];
+  /** How many losses were reported, by relayer: one may come before the lease has an account that could stop. */
+  readonly #losses = new Map<string, number>();
   readonly #faultLog: FaultLogThrottle;
   #isReadingBalances = false;
 
@@ -76,7 +86,25 @@ export class Keyring {
 
   /** A lease is lost: the key stops at once. */
   lost(relayer: string): void {
-    this.#accounts.get(relayer.toLowerCase())?.account.stop();
+    const key = relayer.toLowerCase();
+    this.#losses.set(key, (this.#losses.get(key) ?? 0) + 1);
+    this.#accounts.get(key)?.account.stop();
+  }
+
+  /**
+   * Something else used the key: the ledger has to know before the next batch. An account that holds no lease any more, or
+   * an earlier one, stops: this process was registered anew, and what the account signs would be refused.
+   */
+  async skipTo(account: RelayerAccount, chainNonce: number): Promise<void> {
+    const { relayer } = account;
+    if (!account.held) return;
+    const lease = await this.#modules.ledger.leaseRelayer(this.#network, relayer, chainNonce);
+    if (account.held && lease !== undefined && lease.epoch === this.#accounts.get(relayer)?.lease.epoch) {
+      account.skipTo(lease.nextNonce);
+      return;
+    }
+    account.stop();
+    if (lease !== undefined) this.#returning.push(lease);
   }
 
   /** Reads the balances in the background, unless that is done already: the next block is soon. Never rejects. */
@@ -106,10 +134,13 @@ export class Keyring {
       chain.pendingNonce(relayer, signal),
       chain.balances([relayer], signal),
     ]);
+    const losses = this.#losses.get(relayer);
     const lease = await ledger.leaseRelayer(this.#network, relayer, chainNonce);
     if (lease === undefined) return;
     try {
       const open = await ledger.openBatches(this.#network, relayer);
+      // It is not reported again.
+      if (this.#losses.get(relayer) !== losses) throw new AppError("LEDGER_FENCED");
       const account = this.#modules.open(lease, key);
       account.balance = balance;
       account.adopt(open);

@@ -399,14 +399,10 @@ export class NetworkEngine implements AsyncDisposable {
     }
   }
 
-  /** Something else used the key: the ledger has to know before the next batch. */
   async #skipForeignNonces(account: RelayerAccount, signal: AbortSignal): Promise<void> {
     const { relayer } = account;
     if ((this.#nonces.get(relayer) ?? 0) <= account.nextNonce) return;
-    const chainNonce = await this.#chain.pendingNonce(relayer, signal);
-    const lease = await this.#modules.ledger.leaseRelayer(this.#net.network, relayer, chainNonce);
-    if (lease === undefined) account.stop();
-    else account.skipTo(lease.nextNonce);
+    await this.#keyring.skipTo(account, await this.#chain.pendingNonce(relayer, signal));
   }
 
   /** Fills nonces that the chain waits for and that no open batch has, once several looks in a row have shown them. */

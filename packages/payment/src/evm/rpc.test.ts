@@ -102,10 +102,16 @@ test("a node that refused a batch in a bad moment is asked in batches again", as
 });
 
 test("a user or password that is no URL's is a fault of the configuration that shows neither", () => {
-  assert.throws(
-    () => open(["http://user:100%@127.0.0.1:1/"]),
-    (error) => isAppError(error, "CONFIG_INVALID") && !/user:|100%/.test(error.message),
-  );
+  for (const escapes of ["100%", "%ff"]) {
+    assert.throws(
+      () => open([`http://user:${escapes}@127.0.0.1:1/`]),
+      (error) =>
+        isAppError(error, "CONFIG_INVALID") &&
+        !error.message.includes("user:") &&
+        !error.message.includes(escapes) &&
+        /% escapes are no UTF-8; write a % as %25/.test(error.message),
+    );
+  }
 });
 
 test("a node that refuses batches gets single calls", async () => {

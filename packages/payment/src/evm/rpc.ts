@@ -322,13 +322,13 @@ class HttpNode {
   }
 }
 
-/** A part of a URL as it is meant. @throws AppError CONFIG_INVALID when a percent sign begins no byte. */
+/** A part of a URL as it is meant. @throws AppError CONFIG_INVALID when its escapes are no UTF-8. */
 function decoded(part: string, url: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
     throw new AppError("CONFIG_INVALID", {
-      message: `The RPC URL at ${hostOf(url)} has a user or password with a % that is not written as %25.`,
+      message: `The RPC URL at ${hostOf(url)} has a user or password whose % escapes are no UTF-8; write a % as %25.`,
     });
   }
 }

@@ -54,8 +54,9 @@ export class ClaimStep {
     const unserved = offer.refusal();
     if (unserved !== undefined) return resolver.earlier(request, payment, unserved);
     const { result: verified, isPayer } = await verifying.verify(payment, signal, true);
+    // A contract wallet's signature is known to be the payer's own once the chain has said so.
     const refuse = (refusal: PaymentRefusal): Promise<Admission> =>
-      resolver.earlier(request, payment, refusal, isPayer);
+      resolver.earlier(request, payment, refusal, isPayer || verified.ok);
     if (!verified.ok) return refuse(verified);
     const refusal = this.#saleRefusal(verified);
     if (refusal !== undefined) return refuse(refusal);

@@ -343,6 +343,32 @@ suite("claim", () => {
     assert.equal(codeOf(admission), "outcome", "told that funds are missing, it would sign again, and pay twice");
     assert.ok(admission.kind === "outcome" && admission.outcome.kind === "settled");
   });
+
+  test("attack: a contract wallet that waited in vain is told of what its payment identifier was sold by elsewhere", async () => {
+    let isSettled = false;
+    const stop = new AbortController();
+    const { admit, asked, bend } = rig({
+      claim: async () => ({ kind: "insufficient", unsettled: true }),
+      findByIdentifier: async () => (isSettled ? recordOf({ state: "settled", evidence: EVIDENCE }) : undefined),
+      answer: async () => ANSWER,
+    });
+    bend.signer = "unknown";
+    const admitted = admit({ ...paymentOf(), identifier: "order-1" }, undefined, stop.signal);
+    while (asked.filter((what) => what === "claim").length < 2) await nextTurn();
+    isSettled = true;
+    stop.abort();
+    assert.equal(codeOf(await admitted), "outcome", "told that funds are missing, it would pay the order twice");
+  });
+
+  test("attack: an identifier is not looked up for a signature that the chain did not find to be the payer's", async () => {
+    const { admit, asked, bend } = withBend({
+      signer: "unknown",
+      chain: { ok: false, code: "PAYMENT_SIGNATURE_INVALID" },
+    });
+    assert.equal(bend.signer, "unknown");
+    assert.equal(codeOf(await admit({ ...paymentOf(), identifier: "order-1" })), "PAYMENT_SIGNATURE_INVALID");
+    assert.deepEqual(asked, ["free", "chain", "find"]);
+  });
 });
 
 suite("settle", () => {
