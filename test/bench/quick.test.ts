@@ -25,7 +25,7 @@ const RUNS: Readonly<Record<string, QuickRun>> = {
     rows: [
       ...withCpu("payment.answers", "payment.settle"),
       ...["", "-one-payer", "-http"].map((name) => `payment.verify${name}`),
-      ...["settle-managed", "settle-documented", "gas"].map((name) => `payment.${name}`),
+      ...["settle-large", "settle-managed", "settle-documented", "gas"].map((name) => `payment.${name}`),
       ...["p50", "p95", "block"].map((name) => `payment.latency-${name}`),
     ],
   },

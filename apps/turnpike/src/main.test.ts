@@ -94,7 +94,7 @@ function leaves(command: Command): Command[] {
 suite("the command", () => {
   test("every command explains itself and its arguments, and has --json", () => {
     const all = leaves(program({ env: {}, exitWith() {}, kill: () => process.exit(1) }));
-    // Those of `tx` and `query` are rows of tables; tx-page.test.ts looks at each of them.
+    // Those of `tx` and `query` are rows of tables; commands/tx/page.test.ts looks at each of them.
     const isRow = ({ parent }: Command): boolean =>
       [parent?.name(), parent?.parent?.name()].some((name) => name === "tx" || name === "query");
     const names = all

@@ -33,7 +33,7 @@ test("what cannot be read is not replaced: keys may be in it", async (t) => {
   await mkdir(file);
   await assert.rejects(
     readOrMakeSecrets(file, () => assert.fail("no other secrets are made")),
-    { code: "EISDIR" },
+    { code: "DATA_FOLDER", message: /keys\.json cannot be read \(EISDIR\)/ },
   );
   assert.deepEqual(await readdir(folder), ["keys.json"]);
 });

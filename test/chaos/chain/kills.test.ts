@@ -8,7 +8,9 @@ import { kills } from "./kills.ts";
 
 suite("kills", { timeout }, () => {
   test("every fault point that the chain's sources reach has a name, and every name is reached", () => {
-    const sources = files("packages/{chain,chain-store}/src/**/*.ts").filter((path) => !path.endsWith(".test.ts"));
+    const sources = files("packages/{chain,chain-node,chain-store}/src/**/*.ts").filter(
+      (path) => !path.endsWith(".test.ts"),
+    );
     const named = sources.flatMap((path) =>
       Array.from(readFileSync(path, "utf8").matchAll(/aults(?:\?)?\.reach\(\s*["`]([^"`]+)["`]/g), ([, name]) => name),
     );

@@ -1,8 +1,6 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 
-const MAX_BYTES = 64 * 1_048_576;
-
 /** A response with its body. */
 export interface HttpReply {
   readonly status: number;
@@ -16,10 +14,15 @@ export interface HttpExchangeOptions {
   /** JSON. */
   readonly body?: string | undefined;
   readonly timeoutMs: number;
+  /** Of the response. */
+  readonly maxBytes: number;
 }
 
 /** One request on a connection of its own. Rejects when there is no whole response in time. */
-export function httpExchange(url: URL, { verb, token, body, timeoutMs }: HttpExchangeOptions): Promise<HttpReply> {
+export function httpExchange(
+  url: URL,
+  { verb, token, body, timeoutMs, maxBytes }: HttpExchangeOptions,
+): Promise<HttpReply> {
   const { promise, resolve, reject } = Promise.withResolvers<HttpReply>();
   const send = url.protocol === "https:" ? httpsRequest : httpRequest;
   const headers = {
@@ -32,7 +35,7 @@ export function httpExchange(url: URL, { verb, token, body, timeoutMs }: HttpExc
     let bytes = 0;
     response.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > MAX_BYTES) response.destroy(new RangeError("too large"));
+      if (bytes > maxBytes) response.destroy(new RangeError("too large"));
       else chunks.push(chunk);
     });
     response.on("error", reject);

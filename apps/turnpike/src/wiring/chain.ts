@@ -46,7 +46,7 @@ import {
 } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import type { Config } from "@turnpike/config";
-import { type MetricsRegistry, PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
+import type { MetricsRegistry } from "@turnpike/telemetry";
 import { hostText } from "../cli/context.ts";
 import { nodeFileOf } from "./chain-folder.ts";
 import { stateSync } from "./chain-snapshots.ts";
@@ -195,8 +195,10 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
 }
 
 /** Metrics that are served; undefined where no port is configured, and nothing reads them. */
-function servedMetrics({ chain }: Config): MetricsRegistry | undefined {
-  return chain.metrics.port === undefined ? undefined : new PrometheusMetrics({ processMetrics: true });
+async function servedMetrics({ chain }: Config): Promise<MetricsRegistry | undefined> {
+  if (chain.metrics.port === undefined) return undefined;
+  const { PrometheusMetrics } = await import("@turnpike/telemetry");
+  return new PrometheusMetrics({ processMetrics: true });
 }
 
 function partsOf(
@@ -231,6 +233,8 @@ async function watched(
   const { host, port } = chain.metrics;
   if (port === undefined || served === undefined) return {};
   const where = { host, port };
+  // Loaded where it is needed: its libraries take time at every start.
+  const { startMetricsServer } = await import("@turnpike/telemetry");
   const server = stack.use(
     await listening("chain.metrics", where, startMetricsServer({ ...where, allowedHosts }, { metrics: served, log })),
   );
@@ -252,7 +256,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
   const { chain } = config;
   const home = chainHome(folder);
   const genesis = await readGenesis(home);
-  const registry = servedMetrics(config);
+  const registry = await servedMetrics(config);
   const parts = partsOf(config, home, genesis, { ...modules, metrics: registry ?? noMetrics });
   await using stack = new AsyncDisposableStack();
   const { application, source, urls, failed } = await (chain.engine === "embedded"

@@ -17,6 +17,7 @@ export interface AdminFlags {
 }
 
 const TIMEOUT_MS = 60_000;
+const MAX_BYTES = 64 * 1_048_576;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
 /**
@@ -66,6 +67,7 @@ export async function askAdmin(
       token: address.token,
       body: text,
       timeoutMs: TIMEOUT_MS,
+      maxBytes: MAX_BYTES,
     });
   } catch (cause) {
     const message = `The gateway's admin API at ${address.url} cannot be reached.`;

@@ -16,6 +16,7 @@ export interface SupplierOptions {
 }
 
 const STATUS_TIMEOUT_MS = 10_000;
+const MAX_STATUS_BYTES = 8 * 1_048_576;
 
 /** The configuration of a command that looks at what runs: where none is named, that of a running `turnpike up`. */
 function runningConfig(opts: SupplierOptions, context: CommandContext): Config {
@@ -46,7 +47,11 @@ export async function start(opts: SupplierOptions, context: CommandContext): Pro
 async function askStatus({ metrics: { host, port } }: Config["supplier"]): Promise<unknown> {
   if (port === undefined) return undefined;
   const url = new URL(`http://${hostText(host)}:${port}/status`);
-  const reply = await httpExchange(url, { verb: "GET", timeoutMs: STATUS_TIMEOUT_MS }).catch(() => undefined);
+  const reply = await httpExchange(url, {
+    verb: "GET",
+    timeoutMs: STATUS_TIMEOUT_MS,
+    maxBytes: MAX_STATUS_BYTES,
+  }).catch(() => undefined);
   return reply?.status === 200 ? JSON.parse(reply.body.toString("utf8")) : undefined;
 }
 

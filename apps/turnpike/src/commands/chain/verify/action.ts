@@ -14,7 +14,7 @@ export interface ChainVerifyOptions {
 
 /** A message of the process that reads the store. */
 export type VerifyWord =
-  | { readonly kind: "opened"; readonly storeFolder: string }
+  | { readonly kind: "opening"; readonly storeFolder: string }
   | { readonly kind: "progress"; readonly text: string }
   | {
       readonly kind: "sound";
@@ -45,13 +45,13 @@ export async function verify(opts: ChainVerifyOptions, context: CommandContext):
     said = `${said}${String(part)}`.slice(-2_000);
   });
   // Where the store is, the process says that loads the chain: here that would be for a path alone.
-  let storeFolder = home;
+  let storeFolder: string | undefined;
   let last: VerifyWord | undefined;
   {
     using line = createProgressLine({ isShown: opts.json !== true });
     child.on("message", (word: VerifyWord) => {
       if (word.kind === "progress") line.show(word.text);
-      else if (word.kind === "opened") storeFolder = word.storeFolder;
+      else if (word.kind === "opening") storeFolder = word.storeFolder;
       else last = word;
     });
     // Its last word may come after its end.
@@ -68,12 +68,13 @@ export async function verify(opts: ChainVerifyOptions, context: CommandContext):
   if (last?.kind === "failed") throw new AppError(last.code, { message: last.message });
   const how = child.signalCode ?? `code ${child.exitCode}`;
   const words = said === "" ? "" : ` It said: ${said.trim().split("\n").at(-1)}`;
-  if (child.signalCode !== null && MISLED.has(child.signalCode)) {
+  // Before it opened the store, no page of it can have ended it.
+  if (storeFolder !== undefined && child.signalCode !== null && MISLED.has(child.signalCode)) {
     throw new AppError("CHAIN_STORE_DAMAGED", {
       message: `The chain's store in ${storeFolder} is damaged: reading it ended the process (${how}).${words}`,
     });
   }
   throw new AppError("CHAIN_STORE", {
-    message: `Whether the chain's store in ${storeFolder} is sound is not known: the process that read it was ended (${how}).${words}`,
+    message: `Whether the chain's store in ${storeFolder ?? home} is sound is not known: the process that read it was ended (${how}).${words}`,
   });
 }

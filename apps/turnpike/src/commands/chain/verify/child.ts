@@ -15,7 +15,7 @@ async function main(folder: string): Promise<void> {
     throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${folder}.` });
   }
   // Before a page can end this process.
-  await say({ kind: "opened", storeFolder });
+  await say({ kind: "opening", storeFolder });
   const genesis = await readGenesis(home);
   const { machine } = pocketMachine({ gasPrices: [] });
   const found = await verifyChain(
