@@ -29,7 +29,7 @@ test("secrets of another mode are made private", async (t) => {
 test("what cannot be read is not replaced: keys may be in it", async (t) => {
   const folder = await scratch(t);
   const file = join(folder, "keys.json");
-  // A folder in its place is read by no one, whoever runs this; a file without permission is read by root.
+  // A folder in its place fails to be read for every user; root can read a file of any mode.
   await mkdir(file);
   await assert.rejects(
     readOrMakeSecrets(file, () => assert.fail("no other secrets are made")),

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmodSync, closeSync, openSync } from "node:fs";
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
+import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -95,18 +95,11 @@ export async function endLeftoverPostgres(dataDir: string): Promise<"none" | "en
   return "none";
 }
 
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 async function initialise(programs: PostgresPrograms, as: RunAs, dataDir: string, durable: boolean): Promise<string> {
   const passwordFile = join(dataDir, PASSWORD_FILE);
   // written last: a folder without it was left by an initialisation that did not finish
-  if (await exists(passwordFile)) return (await readFile(passwordFile, "utf8")).trim();
-  if (await exists(join(dataDir, "PG_VERSION"))) await rm(dataDir, { recursive: true, force: true });
+  if (existsSync(passwordFile)) return (await readFile(passwordFile, "utf8")).trim();
+  if (existsSync(join(dataDir, "PG_VERSION"))) await rm(dataDir, { recursive: true, force: true });
   await mkdir(dataDir, { recursive: true });
   await chmod(dataDir, 0o700);
   if (as.uid !== undefined && as.gid !== undefined) await chown(dataDir, as.uid, as.gid);

@@ -198,7 +198,7 @@ suite("MCP over streamable HTTP", () => {
     assert.equal(server.sessions(), 0);
   });
 
-  test("a port that is taken is told", async () => {
+  test("a port that is taken is reported", async () => {
     const { server } = await served();
     await using _server = server;
     await assert.rejects(served({ port: server.port }), (error) => isAppError(error, "PORT_IN_USE"));

@@ -305,7 +305,7 @@ suite("the chain's gRPC", () => {
     assert.deepEqual([answer.code, answer.text], [8, "too many requests wait"]);
   });
 
-  test("a port that is taken is told", async () => {
+  test("a port that is taken is reported", async () => {
     const { application, source, options } = testApi();
     const modules = { application, source, log: silentLog };
     await using first = await startGrpcServer({ host: "127.0.0.1", port: 0, ...options }, modules);

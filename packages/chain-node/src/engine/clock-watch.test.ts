@@ -47,7 +47,7 @@ suite("the clock that blocks are made by", () => {
     assert.deepEqual(said, ["the clock is right again"]);
   });
 
-  test("set back is told of once, and to be right again is no jump", () => {
+  test("set back is reported once, and to be right again is no jump", () => {
     const { said, jump, pass, nowMs } = watched();
     jump(-1_000 * HOUR_MS);
     for (let n = 0; n < 3; n++) nowMs(START_MS + n);
@@ -78,7 +78,7 @@ suite("the clock that blocks are made by", () => {
     assert.match(said[0] ?? "", /the node stood, or the clock is ahead/);
   });
 
-  test("a time that no calendar has is told of, not thrown", () => {
+  test("a time that no calendar has is reported, not thrown", () => {
     const { jump, nowMs } = watched();
     jump(9e15);
     assert.throws(() => nowMs(), jumped);

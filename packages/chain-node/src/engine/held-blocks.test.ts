@@ -25,7 +25,7 @@ function heldBlocks() {
 }
 
 suite("blocks that something stands in the way of", () => {
-  test("a full disk is told of once, and is not written to before there is room", async () => {
+  test("a full disk is reported once, and is not written to before there is room", async () => {
     const { state, said, attempt } = heldBlocks();
     state.fails = "CHAIN_STORE_FULL";
     for (let n = 0; n < 3; n++) await attempt();

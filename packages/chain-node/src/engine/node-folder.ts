@@ -1,4 +1,5 @@
-import { mkdir, readFile, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, isRecord, writeAtomically } from "@turnpike/base";
 import { type GenesisDocument, parseGenesisFile } from "@turnpike/chain";
@@ -47,13 +48,6 @@ export async function makeNodeFolder({ configFolder, dataFolder }: ChainHome): P
   await writeAtomically(join(dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);
 }
 
-async function exists(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** Public key that signs blocks, 32 bytes; made when there is none. */
 export async function consensusKeyOf(folder: string): Promise<Uint8Array> {
   return (await loadValidatorKey(chainHome(folder).validatorKeyFile)).publicKey;
@@ -81,7 +75,7 @@ export async function readGenesis(home: ChainHome): Promise<GenesisDocument> {
  * @throws AppError CHAIN_HOME when there is none, CONFIG_INVALID when it is none
  */
 export async function validatorKeyOf(home: ChainHome): Promise<Ed25519Signer> {
-  if (await exists(home.validatorKeyFile)) return loadValidatorKey(home.validatorKeyFile);
+  if (existsSync(home.validatorKeyFile)) return loadValidatorKey(home.validatorKeyFile);
   throw new AppError("CHAIN_HOME", {
     message: `${home.validatorKeyFile} is missing: without it this node signs no blocks; restore it from a copy.`,
   });

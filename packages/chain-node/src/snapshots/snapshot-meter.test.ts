@@ -7,7 +7,7 @@ import { SnapshotKeeper } from "./snapshot-keeper.ts";
 import { SnapshotMeter } from "./snapshot-meter.ts";
 
 suite("snapshot meter", { timeout: 180_000 }, () => {
-  test("snapshots that are made and that fail are counted, and the newest height is told", async () => {
+  test("snapshots that are made and that fail are counted, and the newest height is reported", async () => {
     await using scratch = await scratchFolder();
     await using node = await startNode(scratch.path, 4);
     const { store, folder } = node;

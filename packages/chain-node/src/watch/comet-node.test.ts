@@ -25,7 +25,7 @@ class HeardMeter extends BlockMeter {
 }
 
 suite("metrics under CometBFT", { skip: withoutComet, timeout: 240_000 }, () => {
-  test("what the application sees and what CometBFT says stand together, and its end is told", async () => {
+  test("what the application sees and what CometBFT says stand together, and its end is reported", async () => {
     await using folder = await scratchFolder();
     makeHome(join(folder.path, "home"));
     const [metrics, { log, lines }] = [new KeptMetrics(), keptLog()];

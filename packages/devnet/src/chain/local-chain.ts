@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { AppError, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
@@ -17,13 +17,6 @@ import {
 import type { ChainSigner } from "@turnpike/chain-client";
 import { chainHome, makeNodeFolder, readGenesis } from "@turnpike/chain-node";
 import { namedKey } from "./named-key.ts";
-
-async function exists(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  );
-}
 
 /** Services that a new chain's suppliers serve, and where. Keys are made in the keys' folder. */
 export interface EconomyPlan {
@@ -84,7 +77,7 @@ export interface InitChainOptions {
 /** Writes a new chain's genesis. @throws AppError CHAIN_HOME when the folder has one already. */
 export async function initChain(options: InitChainOptions): Promise<GenesisDocument> {
   const home = chainHome(options.home);
-  if (await exists(home.genesisFile)) {
+  if (existsSync(home.genesisFile)) {
     throw new AppError("CHAIN_HOME", {
       message: `${home.genesisFile} is there already; name an empty folder with --home, or remove this one.`,
     });
@@ -102,5 +95,5 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
 /** Reads a chain's genesis, or makes the chain. */
 export async function ensureChain(options: InitChainOptions): Promise<GenesisDocument> {
   const home = chainHome(options.home);
-  return (await exists(home.genesisFile)) ? readGenesis(home) : initChain(options);
+  return existsSync(home.genesisFile) ? readGenesis(home) : initChain(options);
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, readdir, readFile, rename, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError, isRecord, readPidFile, writeAtomically, writePidFile } from "@turnpike/base";
 import type { ProfileName } from "@turnpike/chain";
@@ -20,13 +21,6 @@ export interface StateStamp {
   readonly supplierUrls: readonly string[];
   /** True once everything answered: from then on chain and ledger belong together. */
   readonly started: boolean;
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Removes the folder, and those above it that were made with it, while they are empty. */
@@ -110,7 +104,7 @@ async function contentsOf(layout: StateLayout): Promise<readonly string[]> {
  */
 export async function clearFolder(layout: StateLayout): Promise<void> {
   const names = await contentsOf(layout);
-  const ours = await exists(layout.versionFile);
+  const ours = existsSync(layout.versionFile);
   if (names.length > 0 && !ours && basename(layout.folder) !== ".turnpike") {
     throw new AppError("DATA_FOLDER", {
       message: `${layout.folder} is not a folder of turnpike up, and --fresh would remove all that is in it. Remove it by hand, or name another: --state <folder>.`,
@@ -184,7 +178,7 @@ export async function openFolder(layout: StateLayout, wish: StateWish, ownLedger
     const needed = [layout.evmStateFile, layout.keysFile];
     if (ownLedger) needed.push(join(layout.postgresFolder, "PG_VERSION"));
     for (const file of needed) {
-      if (await exists(file)) continue;
+      if (existsSync(file)) continue;
       throw new AppError("DATA_FOLDER", { message: `${file} is gone, and the rest of the folder needs it. ${fix}` });
     }
   }

@@ -113,7 +113,7 @@ suite("supervisor", () => {
     assert.equal(died?.text, "was ended by SIGKILL");
   });
 
-  test("a child that ends by itself is told with its last words", async () => {
+  test("a child that ends by itself is reported with its last output", async () => {
     const events = new Events();
     const file = join(folder, "brief.js");
     await writeFile(file, SERVER);

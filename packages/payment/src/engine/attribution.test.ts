@@ -297,7 +297,7 @@ test("a released payment that somebody puts on the chain is reported as owed, a 
   assert.equal((await stateOf(ledger, unused)).state, "released");
 });
 
-test("a payment whose transaction was mined in vain goes into another batch once its payer can pay", async () => {
+test("a payment whose transaction was mined without settling it goes into another batch once its payer can pay", async () => {
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const payer = await bed.payer(PRICE);

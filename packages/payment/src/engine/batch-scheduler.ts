@@ -197,7 +197,7 @@ export class BatchScheduler {
       const { good, alone, failing, gasLimit } = simulated;
       rejectAll(failing, "PAYMENT_SIMULATION_FAILED");
       for (const { payment } of failing) {
-        // One that is sent again was counted when its transaction was mined in vain.
+        // One that is sent again was counted when its transaction was mined without settling it.
         if (payment.state === "claimed") backOff?.failed(payment);
       }
       for (const item of alone) item.alone = true;

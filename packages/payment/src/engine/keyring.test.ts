@@ -104,7 +104,7 @@ test("an account whose key another process holds stops", async () => {
   assert.equal(account.held, false);
 });
 
-test("an account that has lost its lease leases nothing, also when that is told meanwhile", async () => {
+test("an account that has lost its lease leases nothing, also when the loss is reported meanwhile", async () => {
   const { keyring, during, held, returned } = rig();
   const account = await held();
   during.leaseRelayer = () => keyring.lost(RELAYER);
@@ -117,7 +117,7 @@ test("an account that has lost its lease leases nothing, also when that is told 
   assert.deepEqual(returned, [1n]);
 });
 
-test("a loss that is told before the key has its account is not forgotten", async () => {
+test("a loss that is reported before the key has its account still stops the key", async () => {
   for (const when of ["leaseRelayer", "openBatches"] as const) {
     const { keyring, during, held, returned } = rig();
     during[when] = () => keyring.lost(RELAYER);

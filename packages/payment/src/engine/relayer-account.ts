@@ -326,7 +326,7 @@ export class RelayerAccount {
     const isLate = nowMs - batch.waitingSinceMs >= bumpAfterMs;
     const cancels = (newest.cancels && !isRevivable) || isRejected || batch.cancelRequested;
     if (!isLate && !isRevivable && (newest.cancels || !cancels)) return undefined;
-    // What is past its window would be mined in vain.
+    // A payment past its window would be mined without being settled.
     const isOpen = ({ validBefore }: PaymentRecord): boolean => validBefore > BigInt(head.timeSeconds);
     const payments = cancels ? [] : [...batch.unresolved.values()].filter(isOpen);
     if (payments.length === 0 && newest.cancels && !isLate) return undefined;

@@ -135,7 +135,7 @@ test("a batch stays open until the ledger has its settlements", async () => {
   assert.equal((await look()).filter((event) => event.startsWith("settle")).length, 2);
 });
 
-test("what a transaction carried in vain is judged by the chain: sent again if it can be paid, else its payer's doing", async () => {
+test("payments that a mined transaction did not settle are judged by the chain: sent again if they can be paid, else failed as the payer's fault", async () => {
   const { look, mine, transaction, payments, chainState } = await rig();
   mine(transaction, paidLogs(payments.slice(1)));
   chainState.head = 12n;

@@ -129,7 +129,7 @@ export class Watcher {
     for (const { payment } of paid) batch.unresolved.delete(payment.id);
   }
 
-  /** Payments that a mined transaction carried in vain. Returns those that could still be settled. */
+  /** Payments that a mined transaction did not settle. Returns those that could still be settled. */
   async #judgeUnpaid(batch: OpenBatch, payments: readonly PaymentRecord[], head: Head): Promise<PaymentRecord[]> {
     const { chain, onUnpaid } = this.#modules;
     const plain = payments.filter(({ kind }) => kind === "eoa").map(({ key }) => key.from);

@@ -253,7 +253,7 @@ test("one log is evidence for one payment", async () => {
   await ledger.settled(ids[1], { ...evidence, logIndex: evidence.logIndex + 2 });
 });
 
-test("what only a reconciler ends: a batch that was mined in vain, and windows that are closed", async () => {
+test("what only a reconciler ends: a batch that was mined without settling, and windows that are closed", async () => {
   await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const [inVain, waiting, closed, settled] = [

@@ -326,7 +326,7 @@ suite("claim", () => {
     assert.deepEqual(asked, ["free", "find"]);
   });
 
-  test("attack: who waited in vain for its payer's funds is told of the answer that the same payment got elsewhere", async () => {
+  test("attack: a payment refused for funds after waiting gets the stored answer if another gateway sold it meanwhile", async () => {
     // Between the first look and the end of the wait another gateway claims the very payment, and settles it.
     let isSettled = false;
     const stop = new AbortController();
@@ -344,7 +344,7 @@ suite("claim", () => {
     assert.ok(admission.kind === "outcome" && admission.outcome.kind === "settled");
   });
 
-  test("attack: a contract wallet that waited in vain is told of what its payment identifier was sold by elsewhere", async () => {
+  test("attack: a contract wallet refused for funds after waiting gets the outcome of its payment identifier if another gateway sold it", async () => {
     let isSettled = false;
     const stop = new AbortController();
     const { admit, asked, bend } = rig({

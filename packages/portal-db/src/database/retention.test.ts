@@ -90,7 +90,7 @@ test("the audit keeps 30 days whatever is asked, and nobody but the function rem
   assert.ok((await kept()).some(({ name, rows }) => name === "of 29" && rows === 2));
 });
 
-test("a failure is told and ends nothing", async () => {
+test("a failure is logged and ends nothing", async () => {
   const told: string[] = [];
   const log: Log = { ...silentLog, warn: (_fields, message) => void told.push(message ?? "") };
   await using retention = startRetention({ auditDays: 1 }, { pool, log });

@@ -13,7 +13,7 @@ export interface ChainVerifyOptions {
 }
 
 /** A message of the process that reads the store. */
-export type VerifyWord =
+export type VerifyMessage =
   | { readonly kind: "opening"; readonly storeFolder: string }
   | { readonly kind: "progress"; readonly text: string }
   | {
@@ -40,21 +40,21 @@ export async function verify(opts: ChainVerifyOptions, context: CommandContext):
   const child = fork(new URL("./child.ts", import.meta.url), [home], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
-  let said = "";
+  let stderr = "";
   child.stderr?.on("data", (part) => {
-    said = `${said}${String(part)}`.slice(-2_000);
+    stderr = `${stderr}${String(part)}`.slice(-2_000);
   });
-  // Where the store is, the process says that loads the chain: here that would be for a path alone.
+  // The child reports it: it loads the chain, which this process would load for a path alone.
   let storeFolder: string | undefined;
-  let last: VerifyWord | undefined;
+  let last: VerifyMessage | undefined;
   {
     using line = createProgressLine({ isShown: opts.json !== true });
-    child.on("message", (word: VerifyWord) => {
-      if (word.kind === "progress") line.show(word.text);
-      else if (word.kind === "opening") storeFolder = word.storeFolder;
-      else last = word;
+    child.on("message", (message: VerifyMessage) => {
+      if (message.kind === "progress") line.show(message.text);
+      else if (message.kind === "opening") storeFolder = message.storeFolder;
+      else last = message;
     });
-    // Its last word may come after its end.
+    // Its last message may come after its exit.
     await Promise.all([once(child, "close"), once(child, "disconnect")]);
   }
   if (last?.kind === "sound") {
@@ -67,14 +67,14 @@ export async function verify(opts: ChainVerifyOptions, context: CommandContext):
   }
   if (last?.kind === "failed") throw new AppError(last.code, { message: last.message });
   const how = child.signalCode ?? `code ${child.exitCode}`;
-  const words = said === "" ? "" : ` It said: ${said.trim().split("\n").at(-1)}`;
+  const lastLine = stderr === "" ? "" : ` It said: ${stderr.trim().split("\n").at(-1)}`;
   // Before it opened the store, no page of it can have ended it.
   if (storeFolder !== undefined && child.signalCode !== null && MISLED.has(child.signalCode)) {
     throw new AppError("CHAIN_STORE_DAMAGED", {
-      message: `The chain's store in ${storeFolder} is damaged: reading it ended the process (${how}).${words}`,
+      message: `The chain's store in ${storeFolder} is damaged: reading it ended the process (${how}).${lastLine}`,
     });
   }
   throw new AppError("CHAIN_STORE", {
-    message: `Whether the chain's store in ${storeFolder ?? home} is sound is not known: the process that read it was ended (${how}).${words}`,
+    message: `Whether the chain's store in ${storeFolder ?? home} is sound is not known: the process that read it was ended (${how}).${lastLine}`,
   });
 }

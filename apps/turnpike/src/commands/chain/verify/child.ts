@@ -3,10 +3,10 @@ import { AppError } from "@turnpike/base";
 import { PROTOCOL_VERSION, pocketMachine } from "@turnpike/chain";
 import { chainHome, readGenesis, verifyChain } from "@turnpike/chain-node";
 import { failureOf } from "../../../cli/output.ts";
-import type { VerifyWord } from "./action.ts";
+import type { VerifyMessage } from "./action.ts";
 
-const say = (word: VerifyWord): Promise<void> =>
-  new Promise((resolve) => void process.send?.(word, undefined, undefined, () => resolve()));
+const send = (message: VerifyMessage): Promise<void> =>
+  new Promise((resolve) => void process.send?.(message, undefined, undefined, () => resolve()));
 
 async function main(folder: string): Promise<void> {
   const home = chainHome(folder);
@@ -15,14 +15,14 @@ async function main(folder: string): Promise<void> {
     throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${folder}.` });
   }
   // Before a page can end this process.
-  await say({ kind: "opening", storeFolder });
+  await send({ kind: "opening", storeFolder });
   const genesis = await readGenesis(home);
   const { machine } = pocketMachine({ gasPrices: [] });
   const found = await verifyChain(
     { folder: storeFolder, genesis, version: PROTOCOL_VERSION },
-    { machine, progress: (text) => void say({ kind: "progress", text }) },
+    { machine, progress: (text) => void send({ kind: "progress", text }) },
   );
-  await say({
+  await send({
     kind: "sound",
     heightBlocks: `${found.heightBlocks}`,
     appHash: Buffer.from(found.appHash).toString("hex"),
@@ -39,7 +39,7 @@ try {
   await main(folder);
 } catch (error) {
   const { code, message } = failureOf(error);
-  await say({ kind: "failed", code, message });
+  await send({ kind: "failed", code, message });
 }
 process.off("disconnect", end);
 process.disconnect?.();
