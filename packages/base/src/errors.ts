@@ -382,6 +382,20 @@ export const ERRORS = {
     "A transaction reached a limit of this node's JavaScript engine or machine; the node stops before it disagrees with others.",
     "Give the node the memory, the Node release and the options of the others, start it again, and report the block's height.",
   ),
+  CHAIN_UPGRADE: row(
+    500,
+    -32603,
+    false,
+    "The chain upgrades at this block to rules that this program does not know; the node stops before it runs the block.",
+    "Install the version that the plan's `info` names and start it on the same folder; `npx turnpike chain rules` shows what a program has and a chain needs.",
+  ),
+  CHAIN_RULES: row(
+    500,
+    -32603,
+    false,
+    "The chain's state was made by rules that this program does not know.",
+    "Install the version that made it, or a later one; `npx turnpike chain rules` shows the rules that a program has.",
+  ),
   CHAIN_STORE_FULL: row(
     500,
     -32603,
