@@ -220,6 +220,12 @@ export function settlementInput(record: RecordedSession): SettlementInput {
   const state = record.state_before_settlement;
   const decimal = (text: string) => BigInt(text.replace(".", ""));
   const operators = new Map(record.sessions.flatMap(({ suppliers }) => suppliers.map((s) => [s.operator_address, s])));
+  const limits = new Map(
+    record.sessions.map(({ application: { address, per_session_spend_limit: limit } }) => [
+      address,
+      limit === null ? undefined : BigInt(limit.amount),
+    ]),
+  );
   const seedHeight = record.session_end + 8;
   return {
     height: BigInt(record.settlement_height),
@@ -235,6 +241,7 @@ export function settlementInput(record: RecordedSession): SettlementInput {
         ),
         pricing: sharedParams(start),
         windows: sharedParams(params),
+        spendLimitUpokt: limits.get(claim.sessionHeader.applicationAddress),
         proofSeedBlockHash: hex(record.block_hashes[seedHeight] ?? ""),
       };
     }),
@@ -245,7 +252,6 @@ export function settlementInput(record: RecordedSession): SettlementInput {
           address: application.address,
           stakeUpokt: BigInt(state.applications[application.address]?.amount ?? "0"),
           unstakeSessionEndHeight: BigInt(application.unstake_session_end_height),
-          perSessionSpendLimitUpokt: BigInt(application.per_session_spend_limit?.amount ?? "0"),
         },
       ]),
     ),

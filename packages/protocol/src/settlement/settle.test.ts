@@ -21,7 +21,10 @@ interface ClaimSpec {
 }
 
 /** A claim of relays that cost one upokt each. */
-function due({ supplier, relays, application = "app", status = CLAIM_STATUS.validated }: ClaimSpec): DueClaim {
+function due(
+  { supplier, relays, application = "app", status = CLAIM_STATUS.validated }: ClaimSpec,
+  { limit }: Setting = {},
+): DueClaim {
   const tail = Buffer.alloc(16);
   tail.writeBigUInt64BE(relays, 0);
   tail.writeBigUInt64BE(relays, 8);
@@ -42,6 +45,7 @@ function due({ supplier, relays, application = "app", status = CLAIM_STATUS.vali
     computeUnitsPerRelay: 1n,
     pricing: { computeUnitsToTokensMultiplier: 1n, computeUnitCostGranularity: 1n },
     windows: shared,
+    spendLimitUpokt: limit === 0n ? undefined : limit,
     proofSeedBlockHash: new Uint8Array(32),
   };
 }
@@ -64,7 +68,7 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
   const applications = [...new Set(claims.map(({ application = "app" }) => application))];
   return {
     ...model,
-    claims: claims.map(due),
+    claims: claims.map((spec) => due(spec, setting)),
     applications: new Map(
       applications.map((address) => [
         address,
@@ -72,7 +76,6 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
           address,
           stakeUpokt: setting.stake ?? 1_000_000n,
           unstakeSessionEndHeight: 0n,
-          perSessionSpendLimitUpokt: setting.limit,
         },
       ]),
     ),

@@ -114,7 +114,7 @@ class Run {
       stakeUpokt: application?.stakeUpokt ?? 0n,
       pendingSessions: numPendingSessions(due.windows),
       numClaims: this.#numClaims.get(group) ?? 1n,
-      spendLimitUpokt: application?.perSessionSpendLimitUpokt,
+      spendLimitUpokt: due.spendLimitUpokt,
     });
     this.#budgets.set(group, budget);
     return budget;

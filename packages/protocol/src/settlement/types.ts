@@ -40,6 +40,8 @@ export interface DueClaim {
   readonly pricing: PricingParams;
   /** Shared parameters at the session's end: they say how many sessions share the application's stake. */
   readonly windows: SessionWindowParams;
+  /** Most that the application pays for the session, to all suppliers together, inflation included; undefined for no limit. */
+  readonly spendLimitUpokt: bigint | undefined;
   /** Hash of the block before the session's proof window opened. */
   readonly proofSeedBlockHash: Uint8Array;
 }
@@ -50,8 +52,6 @@ export interface SettlementApplication {
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
-  /** Most that it pays for one session, to all suppliers together, inflation included; undefined or 0 for no limit. */
-  readonly perSessionSpendLimitUpokt?: bigint | undefined;
 }
 
 /** One receiver of a supplier's rewards. */

@@ -4,9 +4,9 @@ import { ringMembers } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
-import { getApplication } from "../application/state.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
+import { applicationOfSession, type SessionSpan } from "../session/facts.ts";
 import { PROOF } from "./errors.ts";
 
 const RING_HEAD_BYTES = 69;
@@ -32,28 +32,29 @@ export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
   return done(key.key);
 }
 
-/** The keys that may be in a ring signature of an application's relay in the session that ends at a height. */
-export function ringKeys(ctx: Context, applicationAddress: string, sessionEndHeight: bigint): Outcome<Bytes[]> {
-  const application = getApplication(ctx, applicationAddress);
-  if (application === undefined) {
-    return fail({ codespace: "application", code: 1104, text: "application not found" }, applicationAddress);
+/**
+ * The keys that may be in a ring signature of a relay of a session: those of its members who can sign. Who has no key, or
+ * one of another type, is left out: on the real chain one such member makes every proof of the application invalid.
+ */
+export function ringKeys(ctx: Context, span: SessionSpan): Outcome<Bytes[]> {
+  const record = applicationOfSession(ctx, span);
+  if (record === undefined) {
+    return fail({ codespace: "application", code: 1104, text: "application not found" }, span.applicationAddress);
   }
   const { addresses, placeholder } = ringMembers(
     {
-      address: application.address,
-      delegateeGatewayAddresses: application.delegateeGatewayAddresses,
-      pendingUndelegations: Object.entries(application.pendingUndelegations).map(([height, undelegated]) => ({
+      address: record.address,
+      delegateeGatewayAddresses: record.delegateeGatewayAddresses,
+      pendingUndelegations: Object.entries(record.pendingUndelegations).map(([height, undelegated]) => ({
         sessionEndHeight: BigInt(height),
         gatewayAddresses: undelegated.gatewayAddresses,
       })),
     },
-    sessionEndHeight,
+    span.sessionEndBlockHeight,
   );
-  const keys: Bytes[] = placeholder ? [PLACEHOLDER_RING_KEY] : [];
-  for (const address of addresses) {
+  const keys = addresses.flatMap((address) => {
     const key = accountKey(ctx, address);
-    if (!key.ok) return key;
-    keys.push(key.value);
-  }
-  return done(keys);
+    return key.ok ? [key.value] : [];
+  });
+  return done(placeholder ? [PLACEHOLDER_RING_KEY, ...keys] : keys);
 }

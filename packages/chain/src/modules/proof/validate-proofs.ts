@@ -40,8 +40,8 @@ function requestSignatureFault(
 ): TxFault | undefined {
   const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
   if (digest === undefined) return faultOf(RELAY.ringRequest, "error getting relay request signable bytes");
-  const { applicationAddress, sessionEndBlockHeight } = claim.sessionHeader;
-  const keys = ringKeys(ctx, applicationAddress, sessionEndBlockHeight);
+  const { applicationAddress } = claim.sessionHeader;
+  const keys = ringKeys(ctx, claim.sessionHeader);
   if (!keys.ok) {
     const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
     return faultOf(RELAY.ringRequest, text);

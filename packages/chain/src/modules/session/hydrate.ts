@@ -1,12 +1,6 @@
 import { bytesToUtf8 } from "@turnpike/base";
 import { type application, createMessage, session, type shared } from "@turnpike/proto";
-import {
-  activeApplicationConfigs,
-  isApplicationActive,
-  sessionAt,
-  sessionId,
-  sessionPreimage,
-} from "@turnpike/protocol";
+import { activeApplicationConfigs, sessionAt, sessionId, sessionPreimage } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
@@ -16,6 +10,7 @@ import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
 import { SESSION } from "./errors.ts";
+import { wasApplicationActive } from "./facts.ts";
 import { getBlockHash } from "./state.ts";
 
 function stakedApplication(
@@ -29,7 +24,7 @@ function stakedApplication(
     const text = `could not find app with address ${goQuoted(address)} at height ${header.sessionStartBlockHeight}`;
     return fail(SESSION.applicationNotFound, text);
   }
-  if (!isApplicationActive(found, header.sessionEndBlockHeight)) {
+  if (!wasApplicationActive(ctx, header, found)) {
     const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }

@@ -10,6 +10,7 @@ import type { Context } from "../../state/context.ts";
 import { protocolClaim } from "../proof/claim-facts.ts";
 import { claimsBySessionEnd } from "../proof/state.ts";
 import { getComputeUnitsPerRelayAt, getDifficultyAt } from "../service/state.ts";
+import { spendLimitOfSession } from "../session/facts.ts";
 import { getBlockHash } from "../session/state.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
 
@@ -50,7 +51,10 @@ export function dueClaims(ctx: Context): DueClaim[] {
   const target = remembered((serviceId, height) => getDifficultyAt(ctx, serviceId, height).targetHash);
   const units = remembered((serviceId, height) => getComputeUnitsPerRelayAt(ctx, serviceId, height) ?? 0n);
   const seed = remembered((_, end) => getBlockHash(ctx, sessionWindows(paramsAt(end), end).proofOpenHeight - 1n));
+  const limits = new Map<string, bigint | undefined>();
   return collect(ctx, paramsAt).map((claim) => {
+    const { sessionId } = claim.sessionHeader;
+    if (!limits.has(sessionId)) limits.set(sessionId, spendLimitOfSession(ctx, claim.sessionHeader));
     const { serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = claim.sessionHeader;
     return {
       claim,
@@ -58,6 +62,7 @@ export function dueClaims(ctx: Context): DueClaim[] {
       computeUnitsPerRelay: units(serviceId, start),
       pricing: paramsAt(start),
       windows: paramsAt(end),
+      spendLimitUpokt: limits.get(sessionId),
       proofSeedBlockHash: seed("", end),
     };
   });

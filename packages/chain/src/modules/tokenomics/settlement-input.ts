@@ -64,7 +64,6 @@ function settlementApplication(found: application.Application): SettlementApplic
     address: found.address,
     stakeUpokt: upoktOf(found.stake),
     unstakeSessionEndHeight: found.unstakeSessionEndHeight,
-    perSessionSpendLimitUpokt: upoktOf(found.perSessionSpendLimit),
   };
 }
 
