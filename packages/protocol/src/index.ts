@@ -58,7 +58,7 @@ export {
   type RelayResponseFields,
   relayResponseDigest,
 } from "./relay-messages.ts";
-export { type Delegations, type RingMembers, ringMembers } from "./ring-members.ts";
+export { type Delegations, ringMembers } from "./ring-members.ts";
 export { RPC_TYPE_NUMBERS, rpcTypeOfNumber } from "./rpc-types.ts";
 export type { SessionHeader } from "./session-header.ts";
 export {

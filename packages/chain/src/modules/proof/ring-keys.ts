@@ -1,5 +1,4 @@
 import type { Bytes } from "@turnpike/chain-store";
-import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
 import { ringMembers } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
@@ -41,7 +40,7 @@ export function ringKeys(ctx: Context, span: SessionSpan): Outcome<Bytes[]> {
   if (record === undefined) {
     return fail({ codespace: "application", code: 1104, text: "application not found" }, span.applicationAddress);
   }
-  const { addresses, placeholder } = ringMembers(
+  const addresses = ringMembers(
     {
       address: record.address,
       delegateeGatewayAddresses: record.delegateeGatewayAddresses,
@@ -56,5 +55,5 @@ export function ringKeys(ctx: Context, span: SessionSpan): Outcome<Bytes[]> {
     const key = accountKey(ctx, address);
     return key.ok ? [key.value] : [];
   });
-  return done(placeholder ? [PLACEHOLDER_RING_KEY, ...keys] : keys);
+  return done(keys);
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
 import { application } from "@turnpike/proto";
-import { LifeChain, multisigKey, type Party, Work } from "../../../test/session-life.ts";
+import { LifeChain, multisigKey, type Party, party, Work } from "../../../test/session-life.ts";
 import type { Outcome } from "../../state/outcome.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { getApplication, setApplication } from "../application/state.ts";
@@ -119,6 +120,18 @@ suite("a session is settled by what was true in it", () => {
     assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
     const work = new Work(header, sup).serve(4, [app.publicKey, app.publicKey], app);
     assert.deepEqual(chain.finish(work), { end: "settled", settledUpokt: 400_000n });
+  });
+
+  test("attack: the placeholder's key, which is public, signs for no application", () => {
+    const { chain, sup } = begin();
+    const app = chain.addParty("app 2");
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_000n).ok);
+    const forger = party("placeholder_ring_key_for_apps_without_gateways");
+    assert.deepEqual(Buffer.from(forger.publicKey), Buffer.from(PLACEHOLDER_RING_KEY));
+    const made = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, forger.publicKey], forger);
+    assert.deepEqual(chain.finish(made), { end: "expired", settledUpokt: 0n });
+    const honest = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, app.publicKey], app);
+    assert.deepEqual(chain.finish(honest), { end: "settled", settledUpokt: 900_000n });
   });
 
   test("a session keeps its application when it unbonds, stays after all, or is transferred twice", () => {

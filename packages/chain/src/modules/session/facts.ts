@@ -1,6 +1,7 @@
 import type { application } from "@turnpike/proto";
 import { isApplicationActive, type SessionHeader } from "@turnpike/protocol";
 import { type Context, unmetered } from "../../state/context.ts";
+import { upokt } from "../../state/stakes.ts";
 import { getApplication } from "../application/state.ts";
 import { pastApplications } from "./history.ts";
 
@@ -31,6 +32,29 @@ export function wasApplicationActive(ctx: Context, span: SessionSpan, today: app
 /** The application's record after the session's last block, or now while it is under way; undefined when there was none. */
 export function applicationOfSession(ctx: Context, span: SessionSpan): application.Application | undefined {
   return versionsOf(ctx, span).at(-1);
+}
+
+/**
+ * An application's record as a session shows it: as it is now while the session is under way, then with what was true in it,
+ * so that who reads it late knows the members of its ring and its spend limit. Stake and services are today's.
+ */
+export function shownApplication(
+  ctx: Context,
+  span: SessionSpan,
+  today: application.Application,
+): application.Application {
+  const record = applicationOfSession(ctx, span);
+  if (record === undefined || ctx.block.heightBlocks <= span.sessionEndBlockHeight) return today;
+  const { delegateeGatewayAddresses, pendingUndelegations, unstakeSessionEndHeight, pendingTransfer } = record;
+  const limit = spendLimitOfSession(ctx, span);
+  return {
+    ...today,
+    delegateeGatewayAddresses,
+    pendingUndelegations,
+    unstakeSessionEndHeight,
+    pendingTransfer,
+    perSessionSpendLimit: limit === undefined ? undefined : upokt(limit),
+  };
 }
 
 /**

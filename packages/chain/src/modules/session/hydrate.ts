@@ -10,7 +10,7 @@ import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
 import { SESSION } from "./errors.ts";
-import { wasApplicationActive } from "./facts.ts";
+import { shownApplication, wasApplicationActive } from "./facts.ts";
 import { getBlockHash } from "./state.ts";
 
 function stakedApplication(
@@ -117,8 +117,8 @@ export function outlineSession(
 }
 
 /**
- * The whole session that {@link outlineSession} outlines: each supplier with its stake as it is now, and with its
- * configuration for this service alone.
+ * The whole session that {@link outlineSession} outlines: the application as {@link shownApplication} shows it, each supplier
+ * with its stake as it is now, and with its configuration for this service alone.
  */
 export function hydrateSession(
   ctx: Context,
@@ -135,7 +135,7 @@ export function hydrateSession(
       sessionId: header.sessionId,
       sessionNumber: number,
       numBlocksPerSession,
-      application,
+      application: shownApplication(ctx, header, application),
       suppliers: suppliers.flatMap((supplier) => sessionSupplier(ctx, serviceId, supplier)),
     }),
   );
