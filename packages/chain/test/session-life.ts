@@ -36,8 +36,8 @@ import {
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { createAccount, setAccount } from "../src/modules/auth/accounts.ts";
 import { getBalance } from "../src/modules/bank/balances.ts";
-import { proofSeedBlockHash } from "../src/modules/proof/claim-facts.ts";
 import { getClaim } from "../src/modules/proof/state.ts";
+import { SessionFacts } from "../src/modules/session/facts.ts";
 import { hydrateSession } from "../src/modules/session/hydrate.ts";
 import { getSharedParamsAt, protocolParams } from "../src/modules/shared/state.ts";
 import type { BlockInfo, ChainEvent } from "../src/state/context.ts";
@@ -286,7 +286,7 @@ export class LifeChain extends TestChain {
   }
 
   prove({ header, supplier: by, trie }: Work) {
-    const path = proofPath(proofSeedBlockHash(this.ctx, header.sessionEndBlockHeight), header.sessionId);
+    const path = proofPath(new SessionFacts(this.ctx, header).proofSeedBlockHash(), header.sessionId);
     return this.send(proof.MsgSubmitProofSchema, {
       supplierOperatorAddress: by.address,
       sessionHeader: header,

@@ -104,6 +104,7 @@ export type { ShareAmounts } from "./settlement/supplier-share.ts";
 export type {
   DueClaim,
   Operation,
+  ProofParams,
   RevenueShare,
   RewardShares,
   SettlementApplication,

@@ -1,11 +1,11 @@
 import type { Bytes } from "@turnpike/chain-store";
-import { ringMembers } from "@turnpike/protocol";
+import { ringMembers, type SessionHeader } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
-import { applicationOfSession, type SessionSpan } from "../session/facts.ts";
+import { SessionFacts } from "../session/facts.ts";
 import { PROOF } from "./errors.ts";
 
 const RING_HEAD_BYTES = 69;
@@ -35,10 +35,10 @@ export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
  * The keys that may be in a ring signature of a relay of a session: those of its members who can sign. Who has no key, or
  * one of another type, is left out: on the real chain one such member makes every proof of the application invalid.
  */
-export function ringKeys(ctx: Context, span: SessionSpan): Outcome<Bytes[]> {
-  const record = applicationOfSession(ctx, span);
+export function ringKeys(ctx: Context, header: SessionHeader): Outcome<Bytes[]> {
+  const record = new SessionFacts(ctx, header).application();
   if (record === undefined) {
-    return fail({ codespace: "application", code: 1104, text: "application not found" }, span.applicationAddress);
+    return fail({ codespace: "application", code: 1104, text: "application not found" }, header.applicationAddress);
   }
   const addresses = ringMembers(
     {
@@ -49,7 +49,7 @@ export function ringKeys(ctx: Context, span: SessionSpan): Outcome<Bytes[]> {
         gatewayAddresses: undelegated.gatewayAddresses,
       })),
     },
-    span.sessionEndBlockHeight,
+    header.sessionEndBlockHeight,
   );
   const keys = addresses.flatMap((address) => {
     const key = accountKey(ctx, address);

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
-import { application } from "@turnpike/proto";
-import { LifeChain, multisigKey, type Party, party, Work } from "../../../test/session-life.ts";
+import { application, proof, service, tokenomics } from "@turnpike/proto";
+import { GOV, LifeChain, multisigKey, type Party, party, Work } from "../../../test/session-life.ts";
 import type { Outcome } from "../../state/outcome.ts";
 import { Overlay } from "../../state/overlay.ts";
+import { upokt } from "../../state/stakes.ts";
 import { getApplication, setApplication } from "../application/state.ts";
 import { ringKeys } from "../proof/ring-keys.ts";
 import { pastApplications } from "./history.ts";
@@ -198,6 +199,89 @@ suite("a session is settled by what was true in it", () => {
         /records_history: entry 0/,
       );
     }
+  });
+
+  test("attack: another owner of the service, and other shares, get what is worked for after them", () => {
+    const { chain, app, sup, owner, serve } = begin();
+    const [buyer, partner] = [chain.addParty("buyer"), chain.addParty("partner")];
+    const work = serve(30);
+    chain.runTo(10n);
+    const sold = { ownerAddress: owner.address, serviceId: "svc", newOwnerAddress: buyer.address };
+    assert.ok(chain.send(service.MsgTransferServiceSchema, sold).ok);
+    assert.ok(chain.stakeSupplier(sup, "svc", [[partner, 100n]]).ok);
+    const before = [owner, buyer, partner].map((one) => chain.balanceOf(one));
+    assert.equal(chain.finish(work).settledUpokt, 3_000_000n);
+    const gained = [owner, buyer, partner].map((one, i) => chain.balanceOf(one) - (before[i] ?? 0n));
+    assert.deepEqual(
+      gained.map((amount) => amount > 0n),
+      [true, false, false],
+    );
+    const next = new Work(chain.header(app, "svc"), sup).serve(30, [app.publicKey, app.publicKey], app);
+    assert.equal(chain.finish(next).settledUpokt, 3_000_000n);
+    assert.ok(chain.balanceOf(buyer) > (before[1] ?? 0n) && chain.balanceOf(partner) > (before[2] ?? 0n));
+  });
+
+  test("attack: parameters of settlement that change after the work change nothing for it", () => {
+    const [same, changed] = [false, true].map((changes) => {
+      const { chain, sup, serve } = begin();
+      const work = serve(30);
+      chain.runTo(10n);
+      const set = (name: string, value: number) =>
+        chain.send(tokenomics.MsgUpdateParamSchema, { authority: GOV, name, asType: { case: "asFloat", value } });
+      if (changes) assert.ok(set("mint_ratio", 0.1).ok && set("global_inflation_per_claim", 0.5).ok);
+      const before = chain.balanceOf(sup);
+      const outcome = chain.finish(work);
+      return { outcome, gained: chain.balanceOf(sup) - before };
+    });
+    assert.deepEqual(changed, same);
+  });
+
+  test("attack: a proof that is asked for only after its window opened does not slash; nor is one forgiven", () => {
+    for (const proveAll of [false, true]) {
+      const { chain, serve } = begin({ proveAll });
+      const work = serve(3);
+      const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+      chain.runTo(claimOpenHeight);
+      assert.ok(chain.claim(work).ok);
+      chain.runTo(proofOpenHeight);
+      const params = {
+        proofRequestProbability: proveAll ? 0 : 1,
+        proofRequirementThreshold: upokt(proveAll ? 10n ** 12n : 1n),
+        proofMissingPenalty: upokt(100_000_000n),
+        proofSubmissionFee: upokt(1n),
+      };
+      assert.ok(chain.send(proof.MsgUpdateParamsSchema, { authority: GOV, params }).ok);
+      chain.settle(work.header);
+      assert.equal(chain.outcomeOf(work).end, proveAll ? "expired" : "settled");
+      const slashed = chain.events.find(({ type }) => type.endsWith("EventSupplierSlashed"));
+      const penalty = slashed?.attributes.find(({ key }) => key === "proof_missing_penalty")?.value;
+      assert.equal(penalty, proveAll ? '"5000000upokt"' : undefined);
+    }
+  });
+
+  test("attack: two services of one application are two sessions for one stake, which share it", () => {
+    const { chain, app, gw, sup } = begin({}, 60_000_000n);
+    const [other, rich] = [chain.addParty("supplier 2"), chain.addParty("app 2")];
+    chain.addService(chain.addParty("owner 2"), "svc2");
+    assert.ok(chain.stakeSupplier(other, "svc2").ok);
+    assert.ok(chain.transfer(rich, app).ok === false);
+    assert.ok(chain.transfer(app, rich).ok);
+    assert.ok(chain.stakeApplication(rich, "svc2", 40_000_000n).ok);
+    chain.runTo(33n);
+    const ring = [rich.publicKey, gw.publicKey];
+    const works = [
+      new Work(chain.header(rich, "svc"), sup).serve(400, ring, rich),
+      new Work(chain.header(rich, "svc2"), other).serve(400, ring, rich),
+    ];
+    const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(chain.header(rich, "svc"));
+    chain.runTo(claimOpenHeight);
+    for (const work of works) assert.ok(chain.claim(work).ok);
+    chain.runTo(proofOpenHeight);
+    for (const work of works) assert.ok(chain.prove(work).ok);
+    for (const work of works) chain.settle(work.header);
+    // 100 POKT, two sessions at a time, two services.
+    const paid = works.map((work) => chain.outcomeOf(work).settledUpokt);
+    assert.ok((paid[0] ?? 0n) > 20_000_000n && (paid[1] ?? 0n) > 20_000_000n, paid.join());
   });
 
   test("the history goes when no session needs it", () => {

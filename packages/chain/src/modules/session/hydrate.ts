@@ -10,7 +10,7 @@ import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
 import { SESSION } from "./errors.ts";
-import { shownApplication, wasApplicationActive } from "./facts.ts";
+import { SessionFacts } from "./facts.ts";
 import { getBlockHash } from "./state.ts";
 
 function stakedApplication(
@@ -24,7 +24,7 @@ function stakedApplication(
     const text = `could not find app with address ${goQuoted(address)} at height ${header.sessionStartBlockHeight}`;
     return fail(SESSION.applicationNotFound, text);
   }
-  if (!wasApplicationActive(ctx, header, found)) {
+  if (!new SessionFacts(ctx, header).wasApplicationActive(found)) {
     const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }
@@ -117,7 +117,7 @@ export function outlineSession(
 }
 
 /**
- * The whole session that {@link outlineSession} outlines: the application as {@link shownApplication} shows it, each supplier
+ * The whole session that {@link outlineSession} outlines: the application as it was in the session, each supplier
  * with its stake as it is now, and with its configuration for this service alone.
  */
 export function hydrateSession(
@@ -135,7 +135,7 @@ export function hydrateSession(
       sessionId: header.sessionId,
       sessionNumber: number,
       numBlocksPerSession,
-      application: shownApplication(ctx, header, application),
+      application: new SessionFacts(ctx, header).shownApplication(application),
       suppliers: suppliers.flatMap((supplier) => sessionSupplier(ctx, serviceId, supplier)),
     }),
   );
