@@ -1,101 +1,140 @@
-import type { TxResult } from "@turnpike/chain";
+import type { Offer, TxFacts } from "@turnpike/chain";
 
-/** What the order of transactions follows from. */
+/** Position of a transaction among those that wait. */
 export interface Ranked {
   /** Rises with every transaction that arrives. */
   readonly arrival: number;
-  /** Fee for a unit of gas, scaled. */
-  readonly price: bigint;
-  /** Signers whose sequence it uses: what one of them signed stays in the order of its arrival. */
-  readonly signers: readonly string[];
+  /** The worst offer of the transaction and of those that it follows: none is in a block before all of these. */
+  readonly rank: Offer;
 }
 
-const PRICE_SCALE = 1_000_000_000n;
-const AMOUNT = /^\d+/;
+/** Percent of a transaction's price that another one must pay at least to take its place, as go-ethereum's and Bitcoin's nodes ask. */
+const RAISE_PERCENT = 110n;
 
-const valuesOf = ({ events }: TxResult, name: string): string[] =>
-  events.flatMap(({ type, attributes }) =>
-    type === "tx" ? attributes.filter(({ key }) => key === name).map(({ value }) => value) : [],
+/** Below zero when `a` comes first: the higher price of a unit of gas, then the smaller part of a block. */
+export function compareOffers(a: Offer, b: Offer): number {
+  const [ours, theirs] = [a.fee * b.gas, b.fee * a.gas];
+  if (ours !== theirs) return ours > theirs ? -1 : 1;
+  return a.gas === b.gas ? 0 : a.gas < b.gas ? -1 : 1;
+}
+
+/** Negative when `a` comes first in a block. Never 0 for two transactions of one mempool. */
+export function compareRanked(a: Ranked, b: Ranked): number {
+  return compareOffers(a.rank, b.rank) || a.arrival - b.arrival;
+}
+
+/** True when an offer pays a tenth more for a unit of gas than another. */
+export function outbids(offer: Offer, other: Offer): boolean {
+  return (
+    offer.fee * other.gas * 100n >= other.fee * offer.gas * RAISE_PERCENT &&
+    offer.fee * other.gas > other.fee * offer.gas
   );
-
-/** Price and signers of a transaction, from the events of its check. The lowest of its coins counts, as with the SDK. */
-export function rankOf(arrival: number, result: TxResult): Ranked {
-  const amounts = valuesOf(result, "fee").flatMap((text) => {
-    const digits = text.split(",").map((coin) => AMOUNT.exec(coin)?.[0]);
-    return digits.flatMap((digit) => (digit === undefined ? [] : [BigInt(digit)]));
-  });
-  const [lowest = 0n] = amounts.toSorted((a, b) => (a < b ? -1 : 1));
-  const gas = result.gasWanted < 1n ? 1n : result.gasWanted;
-  const signers = valuesOf(result, "acc_seq").flatMap((text) => text.split("/").slice(0, 1));
-  return { arrival, price: (lowest * PRICE_SCALE) / gas, signers };
 }
 
-const before = (a: Ranked, b: Ranked): boolean => (a.price === b.price ? a.arrival < b.arrival : a.price > b.price);
+/** Rank of a transaction that follows others. */
+export function rankAfter(offer: Offer, earlier: Iterable<Ranked>): Offer {
+  let worst = offer;
+  for (const { rank } of earlier) if (compareOffers(rank, worst) > 0) worst = rank;
+  return worst;
+}
 
-class Heap<T extends Ranked> {
+/** Bounds of a block. */
+export interface BlockRoom {
+  readonly maxBytes: bigint;
+  /** -1: any. */
+  readonly maxGas: bigint;
+}
+
+/** A transaction as a block takes it. */
+export interface Placed {
+  readonly facts: TxFacts;
+  /** Bytes that it takes of a block. */
+  readonly sizeBytes: bigint;
+}
+
+/**
+ * The transactions of a block, in the given order: what does not fit is passed over with all that follows it, and smaller ones
+ * behind it are taken.
+ * @param isReady asked for each that fits; it is passed over when it is not
+ */
+export function pickFitting<T extends Placed>(
+  ordered: Iterable<T>,
+  { maxBytes, maxGas }: BlockRoom,
+  isReady: (item: T) => boolean = () => true,
+): T[] {
+  const picked: T[] = [];
+  const passedOver = new Set<string>();
+  let [bytes, gas] = [0n, 0n];
+  for (const item of ordered) {
+    const { facts, sizeBytes } = item;
+    const follows = facts.isOrdered && facts.signers.some((signer) => passedOver.has(signer));
+    const fits = bytes + sizeBytes <= maxBytes && (maxGas < 0n || gas + facts.offer.gas <= maxGas);
+    if (follows || !fits || !isReady(item)) {
+      if (facts.isOrdered) for (const signer of facts.signers) passedOver.add(signer);
+      continue;
+    }
+    bytes += sizeBytes;
+    gas += facts.offer.gas;
+    picked.push(item);
+  }
+  return picked;
+}
+
+/** A sorted list of what waits: the first of a block first. The last is the one that a better one replaces, and none follows it. */
+export class RankedList<T extends Ranked> implements Iterable<T> {
   readonly #items: T[] = [];
 
-  push(item: T): void {
-    const items = this.#items;
-    let at = items.push(item) - 1;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const above = items[parent];
-      if (above === undefined || !before(item, above)) break;
-      items[at] = above;
-      at = parent;
-    }
-    items[at] = item;
+  [Symbol.iterator](): Iterator<T> {
+    return this.#items[Symbol.iterator]();
   }
 
-  pop(): T | undefined {
-    const items = this.#items;
-    const [first] = items;
-    const last = items.pop();
-    if (last === undefined || items.length === 0) return first;
-    let at = 0;
-    for (;;) {
-      const [left, right] = [items[2 * at + 1], items[2 * at + 2]];
-      if (left === undefined) break;
-      const isRight = right !== undefined && before(right, left);
-      const child = isRight ? right : left;
-      if (!before(child, last)) break;
-      items[at] = child;
-      at = 2 * at + (isRight ? 2 : 1);
+  /** The items from the last on; the list must not change meanwhile. */
+  *fromLast(): Generator<T> {
+    for (let i = this.#items.length - 1; i >= 0; i--) {
+      const item = this.#items[i];
+      if (item !== undefined) yield item;
     }
-    items[at] = last;
-    return first;
+  }
+
+  toArray(): T[] {
+    return [...this.#items];
+  }
+
+  add(item: T): void {
+    this.#items.splice(this.#place(item), 0, item);
+  }
+
+  remove(item: T): void {
+    const place = this.#place(item);
+    if (this.#items[place] === item) this.#items.splice(place, 1);
+  }
+
+  #place(item: T): number {
+    let low = 0;
+    let high = this.#items.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const other = this.#items[middle];
+      if (other !== undefined && compareRanked(other, item) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 
 /**
- * The transactions, given in the order of their arrival, as a block takes them: the highest price first, but never one
- * before another that arrived earlier and has a signer in common with it.
+ * Transactions, given in the order of their arrival, as a block takes them: the best rank first, never one before another that
+ * arrived earlier and uses a sequence of a signer in common.
  */
-export function inBlockOrder<T extends Ranked>(arrived: Iterable<T>): T[] {
-  const waitsFor = new Map<T, number>();
-  const followers = new Map<T, T[]>();
-  const newest = new Map<string, T>();
-  const ready = new Heap<T>();
+export function inBlockOrder<T extends Placed>(arrived: Iterable<T>): T[] {
+  const newest = new Map<string, Ranked>();
+  const all: (Ranked & { readonly item: T })[] = [];
   for (const item of arrived) {
-    const earlier = new Set(item.signers.flatMap((signer) => newest.get(signer) ?? []));
-    for (const other of earlier) {
-      const list = followers.get(other);
-      if (list === undefined) followers.set(other, [item]);
-      else list.push(item);
-    }
-    for (const signer of item.signers) newest.set(signer, item);
-    waitsFor.set(item, earlier.size);
-    if (earlier.size === 0) ready.push(item);
+    const { offer, signers, isOrdered } = item.facts;
+    const earlier = isOrdered ? signers.flatMap((signer) => newest.get(signer) ?? []) : [];
+    const ranked = { item, arrival: all.length, rank: rankAfter(offer, earlier) };
+    if (isOrdered) for (const signer of signers) newest.set(signer, ranked);
+    all.push(ranked);
   }
-  const ordered: T[] = [];
-  for (let item = ready.pop(); item !== undefined; item = ready.pop()) {
-    ordered.push(item);
-    for (const follower of followers.get(item) ?? []) {
-      const left = (waitsFor.get(follower) ?? 1) - 1;
-      waitsFor.set(follower, left);
-      if (left === 0) ready.push(follower);
-    }
-  }
-  return ordered;
+  return all.sort(compareRanked).map(({ item }) => item);
 }

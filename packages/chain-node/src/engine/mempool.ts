@@ -1,62 +1,92 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
-import { dataBytes, type TxResult } from "@turnpike/chain";
+import { bytesToHex, type Clock, type Metrics, noMetrics, systemClock } from "@turnpike/base";
+import { dataBytes, type Offer, SDK, type TxFacts, type TxResult } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { txHash } from "@turnpike/cometbft";
-import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
+import { chainMempoolBytes, chainMempoolDroppedTotal, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../types.ts";
-import { inBlockOrder, type Ranked, rankOf } from "./mempool-order.ts";
+import { outbids, type Placed, pickFitting, type Ranked, RankedList, rankAfter } from "./mempool-order.ts";
 import { SmallCache } from "./small-cache.ts";
 
 /** Bounds of a {@link Mempool}. */
 export interface MempoolOptions {
-  /** Most transactions that wait, and most bytes of them together. */
+  /** Maximum number of transactions that wait, and of their bytes. */
   readonly maxTxs: number;
   readonly maxTxsBytes: number;
-  /** Most bytes of one. */
+  /** Maximum bytes of a transaction. */
   readonly maxTxBytes: number;
+  /** Maximum number of transactions of one signer that wait. */
+  readonly maxTxsOfSigner: number;
   /** Hashes of transactions that were seen, waiting ones included. */
   readonly maxSeen: number;
 }
 
-/** CometBFT's own bounds, but for the bytes of all: it allows 1 GiB. */
+/** CometBFT's own bounds, but for the bytes of all, where it allows 1 GiB, and for those of a signer, where it has none. */
 export const DEFAULT_MEMPOOL: MempoolOptions = {
   maxTxs: 5000,
   maxTxsBytes: 134_217_728,
   maxTxBytes: 1_048_576,
+  maxTxsOfSigner: 1000,
   maxSeen: 10_000,
 };
 
+/** Reason of a check: `replacement` is of a transaction that takes the place of one that waits and has the same sequences. */
+export type CheckKind = "new" | "again" | "replacement";
+
 export interface MempoolModules {
-  /** Checks on the state of the mempool. @param again it was checked before, on the state before the newest block */
-  readonly check: (tx: Bytes, again: boolean) => TxResult;
-  /** Accounts whose signatures a transaction needs, as `check` names them in its events; none when it cannot be read. */
-  readonly signersOf: (tx: Bytes) => readonly string[];
-  /** Most bytes of the transactions of a block. */
+  /** Checks on the state of the mempool. `again`: it was checked before, on the state before the newest block. */
+  readonly check: (tx: Bytes, kind: CheckKind) => TxResult;
+  /** Undoes a check of a transaction that leaves, and that none of its signers follows. */
+  readonly uncheck: (tx: Bytes) => void;
+  /** Properties of a transaction; undefined when it cannot be read. */
+  readonly factsOf: (tx: Bytes) => TxFacts | undefined;
+  /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
+  /** Times checks after a block; the machine's by default. */
+  readonly clock?: Clock;
 }
 
-interface Waiting extends Ranked {
-  readonly bytes: Bytes;
-  readonly gasWanted: bigint;
+/** Reason of a transaction leaving the mempool without a block. */
+type DropReason = "evicted" | "replaced" | "invalid";
+
+interface Waiting extends Ranked, Placed {
+  readonly key: string;
   readonly hash: Bytes;
+  readonly bytes: Bytes;
+  rank: Offer;
+  /** True until it is checked on the state after the newest block. */
+  isStale: boolean;
 }
 
-/** Transactions that are checked again before others get their turn: some 15 ms. */
-const RECHECK_STEP = 50;
+/** Time of checks between two turns of other work. */
+const RECHECK_SLICE_MS = 5;
+/** Time of the checks that a block waits for: it takes what is checked until then. */
+const RECHECK_BEFORE_BLOCK_MS = 100;
+const NONE: readonly Waiting[] = [];
+const REFUSAL_REASONS = ["full", "too_large", "signer"] as const;
+const DROP_REASONS: readonly DropReason[] = ["evicted", "replaced", "invalid"];
 
-/** Transactions that wait for a block, checked as CometBFT 0.38 does it, and ordered by price. */
+/**
+ * Transactions that wait for a block, in the order in which it takes them. CometBFT's texts, and the rules of nodes that order by
+ * price: a full mempool drops its last transaction for one that pays a tenth more, and so is one replaced whose sequence is used
+ * again.
+ */
 export class Mempool implements MempoolReads {
   readonly #opts: MempoolOptions;
   readonly #modules: MempoolModules;
   readonly #metrics: Metrics;
-  // By hash, in the order of arrival.
+  readonly #clock: Clock;
   readonly #waiting = new Map<string, Waiting>();
-  /** Those of them that are to be checked again, on the state after the newest block. */
-  readonly #unchecked = new Map<string, Waiting>();
+  readonly #ranked = new RankedList<Waiting>();
+  /** In the order of their arrival, by signer. */
+  readonly #bySigner = new Map<string, Waiting[]>();
+  readonly #bySlot = new Map<string, Waiting>();
+  /** Transactions that are to be checked again, the first of a block first; those before the cursor are done. */
+  #stale: readonly Waiting[] = [];
+  #staleCursor = 0;
   readonly #seen: SmallCache<string, true>;
-  #ordered: readonly Waiting[] | undefined;
+  #settling: Promise<void> | undefined;
   #bytes = 0;
   #arrivals = 0;
 
@@ -64,9 +94,11 @@ export class Mempool implements MempoolReads {
     this.#opts = opts;
     this.#modules = modules;
     this.#metrics = modules.metrics ?? noMetrics;
+    this.#clock = modules.clock ?? systemClock;
     this.#seen = new SmallCache({ maxEntries: opts.maxSeen, maxBytes: opts.maxSeen });
-    // A counter that begins with its first refusal would not be seen to grow.
-    this.#metrics.count(chainMempoolRefusedTotal, { reason: "full" }, 0);
+    // A counter that begins with its first event would not be seen to grow.
+    for (const reason of REFUSAL_REASONS) this.#metrics.count(chainMempoolRefusedTotal, { reason }, 0);
+    for (const reason of DROP_REASONS) this.#metrics.count(chainMempoolDroppedTotal, { reason }, 0);
     this.#show();
   }
 
@@ -84,7 +116,8 @@ export class Mempool implements MempoolReads {
   }
 
   txs(limit: number): readonly Bytes[] {
-    return this.#inOrder()
+    return this.#ranked
+      .toArray()
       .slice(0, Math.max(0, limit))
       .map(({ bytes }) => bytes);
   }
@@ -92,106 +125,242 @@ export class Mempool implements MempoolReads {
   /** Checks a transaction and keeps it when it is good. Texts and their order are CometBFT's. */
   submit(tx: Bytes): Submission {
     const hash = txHash(tx);
-    const full = this.#fullText(tx.length);
-    const refusal = full ?? this.#sizeText(tx);
-    if (refusal !== undefined) {
-      this.#metrics.count(chainMempoolRefusedTotal, { reason: full === undefined ? "too_large" : "full" });
-      return { kind: "refused", hash, text: refusal };
-    }
     const key = bytesToHex(hash);
+    const refuse = (reason: (typeof REFUSAL_REASONS)[number], text: string): Submission => {
+      this.#metrics.count(chainMempoolRefusedTotal, { reason });
+      return { kind: "refused", hash, text };
+    };
+    const tooLarge = this.#sizeText(tx);
+    const isFull = !this.#hasRoom(tx.length);
+    // Nothing of a transaction is read before its size is known.
+    if (tooLarge !== undefined) return isFull ? refuse("full", this.#fullText()) : refuse("too_large", tooLarge);
     if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
-    this.prepare(tx);
     // The mempool's own, from the check to the block: what the check read of them is used again there.
     const bytes = Uint8Array.from(tx);
-    const result = this.#modules.check(bytes, false);
-    // It may be known no more and wait all the same, when the cache is small.
-    if (result.code !== 0 || this.#waiting.has(key)) return { kind: "checked", hash, result };
-    this.#seen.set(key, true, 1);
-    this.#waiting.set(key, {
-      ...rankOf(this.#arrivals++, result),
-      bytes,
-      gasWanted: result.gasWanted,
-      hash,
-    });
-    this.#bytes += tx.length;
-    this.#ordered = undefined;
-    this.#show();
+    if (isFull && this.#victimsFor(bytes) === undefined) return refuse("full", this.#fullText());
+    this.prepare(bytes);
+    const result = this.#modules.check(bytes, "new");
+    if (result.code !== 0) {
+      const replaced = mayReplace(result) ? this.#replaced(bytes) : undefined;
+      if (replaced === undefined) return { kind: "checked", hash, result };
+      return { kind: "checked", hash, result: this.#replace(replaced, bytes, hash, key) };
+    }
+    // The cache of seen ones may have evicted it while it is still waiting.
+    if (this.#waiting.has(key)) return { kind: "checked", hash, result };
+    const crowded = this.#crowdedSigner(bytes);
+    const victims = this.#victimsFor(bytes);
+    if (crowded !== undefined || victims === undefined) {
+      this.#modules.uncheck(bytes);
+      if (crowded === undefined) return refuse("full", this.#fullText());
+      return refuse("signer", `too many transactions of ${crowded} wait (max: ${this.#opts.maxTxsOfSigner})`);
+    }
+    for (const victim of victims) this.#evict(victim);
+    this.#keep(bytes, hash, key, this.#arrivals++);
     return { kind: "checked", hash, result };
   }
 
-  /** The transactions of the next block: the first ones that fit. @param maxGas -1: any */
+  /** The transactions of the next block. @param maxGas -1: any */
   reap(maxGas: bigint): Bytes[] {
-    const most = this.#modules.maxDataBytes();
-    const txs: Bytes[] = [];
-    let [size, gas] = [0n, 0n];
-    for (const { bytes, gasWanted } of this.#inOrder()) {
-      size += dataBytes(bytes);
-      gas += gasWanted;
-      if (size > most || (maxGas >= 0n && gas > maxGas)) break;
-      txs.push(bytes);
-    }
-    return txs;
+    const startedMs = this.#clock.monotonicMs();
+    const room = { maxBytes: this.#modules.maxDataBytes(), maxGas };
+    const picked = pickFitting(this.#ranked.toArray(), room, (item) => {
+      if (!item.isStale) return true;
+      if (this.#clock.monotonicMs() - startedMs > RECHECK_BEFORE_BLOCK_MS) return false;
+      return this.#recheck(item);
+    });
+    return picked.map(({ bytes }) => bytes);
   }
 
   /** Makes sure that what a transaction follows was checked on the newest state before it: all that has a signer of it. */
   prepare(tx: Bytes): void {
-    if (this.#unchecked.size === 0) return;
-    const signers = new Set(this.#modules.signersOf(tx));
-    const before: (readonly [string, Waiting])[] = [];
-    for (const entry of [...this.#unchecked].reverse()) {
-      if (!entry[1].signers.some((signer) => signers.has(signer))) continue;
-      for (const signer of entry[1].signers) signers.add(signer);
-      before.push(entry);
-    }
-    for (const [key, item] of before.reverse()) this.#recheck(key, item);
+    if (this.#staleCursor >= this.#stale.length) return;
+    // In the order of a block, in which each comes after all that it follows.
+    for (const item of this.#staleBefore(tx)) if (item.isStale) this.#recheck(item);
   }
 
   /**
-   * Takes out what a block holds, and begins to check the rest again on the state after it: what expired goes. A full
-   * mempool takes seconds: {@link settle} does what is left.
+   * Removes the transactions of a block. All others are checked again on the state after it, in {@link settle} or when the next block or
+   * another transaction needs them.
    */
   update(txs: readonly Bytes[], results: readonly TxResult[]): void {
     for (const [i, tx] of txs.entries()) {
       const key = bytesToHex(txHash(tx));
       if (results[i]?.code === 0) this.#seen.set(key, true, 1);
       else this.#seen.delete(key);
-      this.#remove(key);
+      const item = this.#waiting.get(key);
+      if (item !== undefined) this.#remove(item);
     }
-    this.#unchecked.clear();
-    for (const [key, item] of this.#waiting) this.#unchecked.set(key, item);
-    this.#recheckSome();
+    for (const item of this.#ranked) item.isStale = true;
+    this.#stale = this.#ranked.toArray();
+    this.#staleCursor = 0;
   }
 
-  /** Ends the checks that {@link update} began, or stops at the signal. Others have their turn in between. */
-  async settle(signal: AbortSignal): Promise<void> {
-    while (this.#unchecked.size > 0 && !signal.aborted) {
+  /** Ends the checks that {@link update} asks for, or stops at the signal. Other work has its turn after every few milliseconds. */
+  settle(signal: AbortSignal): Promise<void> {
+    this.#settling ??= this.#settleAll(signal).finally(() => {
+      this.#settling = undefined;
+    });
+    return this.#settling;
+  }
+
+  async #settleAll(signal: AbortSignal): Promise<void> {
+    while (this.#staleCursor < this.#stale.length && !signal.aborted) {
       await nextTurn();
-      this.#recheckSome();
+      const startedMs = this.#clock.monotonicMs();
+      for (let item = this.#stale[this.#staleCursor]; item !== undefined; item = this.#stale[++this.#staleCursor]) {
+        if (this.#clock.monotonicMs() - startedMs >= RECHECK_SLICE_MS) break;
+        if (item.isStale) this.#recheck(item);
+      }
     }
   }
 
-  #recheckSome(): void {
-    let left = RECHECK_STEP;
-    for (const [key, item] of this.#unchecked) {
-      if (left-- === 0) return;
-      this.#recheck(key, item);
+  #staleBefore(tx: Bytes): RankedList<Waiting> {
+    const signers = [...(this.#modules.factsOf(tx)?.signers ?? [])];
+    const visited = new Set(signers);
+    const needed = new RankedList<Waiting>();
+    for (let signer = signers.pop(); signer !== undefined; signer = signers.pop()) {
+      for (const item of this.#bySigner.get(signer) ?? []) {
+        if (!item.isStale) continue;
+        needed.add(item);
+        for (const other of item.facts.signers) {
+          if (visited.has(other)) continue;
+          visited.add(other);
+          signers.push(other);
+        }
+      }
+    }
+    return needed;
+  }
+
+  #recheck(item: Waiting): boolean {
+    item.isStale = false;
+    if (this.#modules.check(item.bytes, "again").code === 0) return true;
+    this.#drop(item, "invalid");
+    return false;
+  }
+
+  #keep(bytes: Bytes, hash: Bytes, key: string, arrival: number): void {
+    const facts = this.#modules.factsOf(bytes);
+    if (facts === undefined) return;
+    const item: Waiting = {
+      key,
+      hash,
+      bytes,
+      facts,
+      arrival,
+      sizeBytes: dataBytes(bytes),
+      rank: facts.offer,
+      isStale: false,
+    };
+    for (const signer of facts.signers) {
+      const list = this.#bySigner.get(signer);
+      if (list === undefined) this.#bySigner.set(signer, [item]);
+      else list.splice(placeOf(list, arrival), 0, item);
+    }
+    item.rank = this.#rankOf(item);
+    this.#ranked.add(item);
+    for (const slot of facts.slots) this.#bySlot.set(slot, item);
+    this.#seen.set(key, true, 1);
+    this.#waiting.set(key, item);
+    this.#bytes += bytes.length;
+    this.#show();
+  }
+
+  #rankOf({ facts, arrival }: Waiting): Offer {
+    if (!facts.isOrdered) return facts.offer;
+    const earlier = facts.signers.flatMap((signer) => {
+      const list = this.#bySigner.get(signer) ?? [];
+      for (let i = placeOf(list, arrival) - 1; i >= 0; i--) if (list[i]?.facts.isOrdered === true) return list[i] ?? [];
+      return [];
+    });
+    return rankAfter(facts.offer, earlier);
+  }
+
+  /** The transaction that waits with the same sequences as one that pays enough to replace it. */
+  #replaced(bytes: Bytes): Waiting | undefined {
+    const facts = this.#modules.factsOf(bytes);
+    const [slot = ""] = facts?.slots ?? [];
+    const item = this.#bySlot.get(slot);
+    if (facts === undefined || item === undefined || !outbids(facts.offer, item.facts.offer)) return undefined;
+    const isSame =
+      facts.slots.length === item.facts.slots.length && facts.slots.every((one) => this.#bySlot.get(one) === item);
+    return isSame && this.#bytes - item.bytes.length + bytes.length <= this.#opts.maxTxsBytes ? item : undefined;
+  }
+
+  #replace(replaced: Waiting, bytes: Bytes, hash: Bytes, key: string): TxResult {
+    const result = this.#modules.check(bytes, "replacement");
+    if (result.code !== 0) return result;
+    this.#drop(replaced, "replaced");
+    this.#keep(bytes, hash, key, replaced.arrival);
+    this.#rankFollowers(replaced);
+    return result;
+  }
+
+  // Each takes the rank of what it follows when that is worse: a better one lifts it, too.
+  #rankFollowers({ facts, arrival }: Waiting): void {
+    const next = facts.isOrdered ? facts.signers.map((signer) => ({ signer, arrival })) : [];
+    for (let at = next.pop(); at !== undefined; at = next.pop()) {
+      const list = this.#bySigner.get(at.signer) ?? [];
+      const first = placeOf(list, at.arrival + 1);
+      const follower = list.slice(first).find((item) => item.facts.isOrdered);
+      if (follower === undefined) continue;
+      const rank = this.#rankOf(follower);
+      if (rank === follower.rank) continue;
+      this.#ranked.remove(follower);
+      follower.rank = rank;
+      this.#ranked.add(follower);
+      for (const signer of follower.facts.signers) next.push({ signer, arrival: follower.arrival });
     }
   }
 
-  #recheck(key: string, { bytes }: Waiting): void {
-    this.#unchecked.delete(key);
-    if (this.#modules.check(bytes, true).code === 0) return;
-    this.#remove(key);
-    this.#seen.delete(key);
+  /** The transactions that leave a full mempool for another one; undefined when it pays too little for their places. */
+  #victimsFor(tx: Bytes): readonly Waiting[] | undefined {
+    if (this.#hasRoom(tx.length)) return NONE;
+    const facts = this.#modules.factsOf(tx);
+    if (facts === undefined) return undefined;
+    if (this.#bySlot.has(facts.slots[0] ?? "")) return NONE;
+    const earlier = facts.isOrdered ? facts.signers.flatMap((signer) => this.#lastOrderedOf(signer) ?? []) : [];
+    const rank = rankAfter(facts.offer, earlier);
+    const victims: Waiting[] = [];
+    let [count, bytes] = [this.#waiting.size + 1, this.#bytes + tx.length];
+    for (const item of this.#ranked.fromLast()) {
+      if (count <= this.#opts.maxTxs && bytes <= this.#opts.maxTxsBytes) break;
+      if (!outbids(rank, item.rank)) return undefined;
+      victims.push(item);
+      count--;
+      bytes -= item.bytes.length;
+    }
+    return victims;
   }
 
-  #remove(key: string): void {
-    const entry = this.#waiting.get(key);
-    if (entry === undefined) return;
-    this.#waiting.delete(key);
-    this.#unchecked.delete(key);
-    this.#bytes -= entry.bytes.length;
-    this.#ordered = undefined;
+  #lastOrderedOf(signer: string): Waiting | undefined {
+    return this.#bySigner.get(signer)?.findLast(({ facts }) => facts.isOrdered);
+  }
+
+  #evict(item: Waiting): void {
+    // The state of the checks does not have it before it is checked again.
+    if (!item.isStale) this.#modules.uncheck(item.bytes);
+    this.#drop(item, "evicted");
+  }
+
+  #drop(item: Waiting, reason: DropReason): void {
+    this.#remove(item);
+    this.#seen.delete(item.key);
+    this.#metrics.count(chainMempoolDroppedTotal, { reason });
+  }
+
+  #remove(item: Waiting): void {
+    this.#waiting.delete(item.key);
+    this.#ranked.remove(item);
+    for (const signer of item.facts.signers) {
+      const list = this.#bySigner.get(signer);
+      const place = list?.indexOf(item) ?? -1;
+      if (place >= 0) list?.splice(place, 1);
+      if (list?.length === 0) this.#bySigner.delete(signer);
+    }
+    for (const slot of item.facts.slots) if (this.#bySlot.get(slot) === item) this.#bySlot.delete(slot);
+    item.isStale = false;
+    this.#bytes -= item.bytes.length;
     this.#show();
   }
 
@@ -200,14 +369,19 @@ export class Mempool implements MempoolReads {
     this.#metrics.set(chainMempoolBytes, this.#bytes);
   }
 
-  #inOrder(): readonly Waiting[] {
-    this.#ordered ??= inBlockOrder(this.#waiting.values());
-    return this.#ordered;
+  #crowdedSigner(tx: Bytes): string | undefined {
+    const { maxTxsOfSigner } = this.#opts;
+    const signers = this.#modules.factsOf(tx)?.signers ?? [];
+    return signers.find((signer) => (this.#bySigner.get(signer)?.length ?? 0) >= maxTxsOfSigner);
   }
 
-  #fullText(sizeBytes: number): string | undefined {
+  #hasRoom(sizeBytes: number): boolean {
     const { maxTxs, maxTxsBytes } = this.#opts;
-    if (this.#waiting.size < maxTxs && this.#bytes + sizeBytes <= maxTxsBytes) return undefined;
+    return this.#waiting.size < maxTxs && this.#bytes + sizeBytes <= maxTxsBytes;
+  }
+
+  #fullText(): string {
+    const { maxTxs, maxTxsBytes } = this.#opts;
     const counts = `number of txs ${this.#waiting.size} (max: ${maxTxs})`;
     return `mempool is full: ${counts}, total txs bytes ${this.#bytes} (max: ${maxTxsBytes})`;
   }
@@ -219,3 +393,19 @@ export class Mempool implements MempoolReads {
     return size > most ? `tx pre check: tx size is too big: ${size}, max: ${most}` : undefined;
   }
 }
+
+/** Place of the first that arrived then or later, in a list in the order of arrival. */
+function placeOf(list: readonly Waiting[], arrival: number): number {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((list[middle]?.arrival ?? arrival) < arrival) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// The sequence, or the timeout of an unordered transaction, was used.
+const mayReplace = ({ code, codespace }: TxResult): boolean =>
+  codespace === "sdk" && (code === SDK.wrongSequence.code || code === SDK.invalidRequest.code);

@@ -1,16 +1,17 @@
 import { AppError, isAppError } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
-import { addressText } from "../state/addresses.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
 import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
-import { decodeTx } from "../tx/decode.ts";
+import { type DecodedTx, decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
+import { rewind } from "../tx/rewind.ts";
 import { runTx } from "../tx/run-tx.ts";
+import { factsOf, type TxFacts } from "../tx/tx-facts.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 
 export interface StateMachineOptions {
@@ -127,10 +128,25 @@ export class StateMachine {
     return runTx(state, block, mode, bytes, opts);
   }
 
-  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
-  signersOf(bytes: Bytes): readonly string[] {
+  /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
+  factsOf(bytes: Bytes): TxFacts | undefined {
+    const facts = this.#decoded.facts(bytes);
+    if (facts !== undefined) return facts;
+    const decoded = this.#decodedOf(bytes);
+    return decoded === undefined ? undefined : factsOf(decoded);
+  }
+
+  /** Undoes in the mempool's state that a transaction used its signers' sequences, or its timeout. */
+  rewind(state: StateView, block: BlockInfo, bytes: Bytes): void {
+    const decoded = this.#decodedOf(bytes);
+    if (decoded !== undefined) rewind(contextOn(state, block, "check"), decoded);
+  }
+
+  #decodedOf(bytes: Bytes): DecodedTx | undefined {
+    const checked = this.#decoded.find(bytes, "check");
+    if (checked !== undefined) return checked;
     const decoded = decodeTx(bytes, this.#handlers);
-    return decoded.ok ? decoded.value.signers.map(addressText) : [];
+    return decoded.ok ? decoded.value : undefined;
   }
 
   /** True when a module answers this gRPC path. */
