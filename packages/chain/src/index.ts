@@ -47,7 +47,7 @@ export {
   type QueryHandler,
   type ValidatorUpdate,
 } from "./state/module.ts";
-export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
+export { type FaultKind, fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { openTestNode, sendTx, testGenesis, testMachine, type Wish } from "@turnpike/testkit/embedded-node";
 import { must, scratchFolder } from "@turnpike/testkit/fixtures";
+import type { MempoolOptions } from "../mempool/mempool.ts";
 import type { Submission } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
-import type { MempoolOptions } from "./mempool.ts";
 
 const BLOCK_GAS = 400_000_000n;
 /** What nodes ask for: one upokt for a million units. */

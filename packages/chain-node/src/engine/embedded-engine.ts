@@ -9,6 +9,7 @@ import {
   type ValidatorSet,
   ZERO_TIME_NS,
 } from "@turnpike/cometbft";
+import { Mempool, type MempoolOptions } from "../mempool/mempool.ts";
 import type { BlockResults, ConsensusMoment, EmbeddedNode, NodeEvent, StoredBlock, Submission } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
 import { blockRecords } from "./block-records.ts";
@@ -18,7 +19,6 @@ import type { EngineParams } from "./engine-params.ts";
 import type { EventIndexer } from "./event-indexer.ts";
 import { HeldBlocks } from "./held-blocks.ts";
 import type { LastSignState } from "./last-sign-state.ts";
-import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
 import { PowerGuard } from "./power-guard.ts";

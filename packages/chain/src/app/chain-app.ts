@@ -207,10 +207,6 @@ export class ChainApp implements DrivenApplication {
     return result;
   }
 
-  /**
-   * Checks a transaction that has the sequences, or the timeout, of one that waits and was checked on the newest state. The other's
-   * fee stays counted until the next block.
-   */
   checkReplacement(tx: Bytes): TxResult {
     const check = this.#check;
     if (check === undefined) return noState();
@@ -229,10 +225,6 @@ export class ChainApp implements DrivenApplication {
     return result;
   }
 
-  /**
-   * Undoes in the mempool's state that a transaction used its sequences, or its timeout: one that left the mempool without a
-   * block, and that none of the same signers follows there. Its fee stays counted until the next block.
-   */
   uncheck(tx: Bytes): void {
     const check = this.#check;
     if (check === undefined) return;
@@ -281,7 +273,6 @@ export class ChainApp implements DrivenApplication {
     this.#observer?.began({ stateHeightBlocks, block, writes: () => state.writes() });
   }
 
-  /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
   factsOf(tx: Bytes): TxFacts | undefined {
     return this.#machine.factsOf(tx);
   }

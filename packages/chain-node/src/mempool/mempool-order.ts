@@ -1,4 +1,5 @@
 import type { Offer, TxFacts } from "@turnpike/chain";
+import type { Bytes } from "@turnpike/chain-store";
 
 /** Position of a transaction among those that wait. */
 export interface Ranked {
@@ -8,7 +9,7 @@ export interface Ranked {
   readonly rank: Offer;
 }
 
-/** Percent of a transaction's price that another one must pay at least to take its place, as go-ethereum's and Bitcoin's nodes ask. */
+/** Percent of a transaction's price that another one must pay at least to replace it, as go-ethereum's nodes ask. */
 const RAISE_PERCENT = 110n;
 
 /** Below zero when `a` comes first: the higher price of a unit of gas, then the smaller part of a block. */
@@ -19,16 +20,15 @@ export function compareOffers(a: Offer, b: Offer): number {
 }
 
 /** Negative when `a` comes first in a block. Never 0 for two transactions of one mempool. */
-export function compareRanked(a: Ranked, b: Ranked): number {
+function compareRanked(a: Ranked, b: Ranked): number {
   return compareOffers(a.rank, b.rank) || a.arrival - b.arrival;
 }
 
-/** True when an offer pays a tenth more for a unit of gas than another. */
-export function outbids(offer: Offer, other: Offer): boolean {
-  return (
-    offer.fee * other.gas * 100n >= other.fee * offer.gas * RAISE_PERCENT &&
-    offer.fee * other.gas > other.fee * offer.gas
-  );
+/** True when an offer pays a tenth more for a unit of gas than another, or a tenth on a tenth as often as `raises` says. */
+export function outbids(offer: Offer, other: Offer, raises = 1): boolean {
+  const [ours, theirs] = [offer.fee * other.gas, other.fee * offer.gas];
+  const times = BigInt(raises);
+  return ours > theirs && ours * 100n ** times >= theirs * RAISE_PERCENT ** times;
 }
 
 /** Rank of a transaction that follows others. */
@@ -47,6 +47,7 @@ export interface BlockRoom {
 
 /** A transaction as a block takes it. */
 export interface Placed {
+  readonly bytes: Bytes;
   readonly facts: TxFacts;
   /** Bytes that it takes of a block. */
   readonly sizeBytes: bigint;

@@ -1,11 +1,20 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex, type Clock, type Metrics, noMetrics, systemClock } from "@turnpike/base";
-import { dataBytes, type Offer, SDK, type TxFacts, type TxResult } from "@turnpike/chain";
+import { dataBytes, type FaultKind, type Offer, SDK, type TxFacts, type TxResult } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { txHash } from "@turnpike/cometbft";
 import { chainMempoolBytes, chainMempoolDroppedTotal, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../types.ts";
-import { outbids, type Placed, pickFitting, type Ranked, RankedList, rankAfter } from "./mempool-order.ts";
+import {
+  type BlockRoom,
+  inBlockOrder,
+  outbids,
+  type Placed,
+  pickFitting,
+  type Ranked,
+  RankedList,
+  rankAfter,
+} from "./mempool-order.ts";
 import { SmallCache } from "./small-cache.ts";
 
 /** Bounds of a {@link Mempool}. */
@@ -19,6 +28,11 @@ export interface MempoolOptions {
   readonly maxTxsOfSigner: number;
   /** Hashes of transactions that were seen, waiting ones included. */
   readonly maxSeen: number;
+  /**
+   * Follows the mempool of CometBFT, which has the transactions: what is dropped here leaves it when it is checked again. Until then it
+   * takes a place there, so that the price of a place rises by a tenth with each ten of them.
+   */
+  readonly mirrors: boolean;
 }
 
 /** CometBFT's own bounds, but for the bytes of all, where it allows 1 GiB, and for those of a signer, where it has none. */
@@ -28,7 +42,14 @@ export const DEFAULT_MEMPOOL: MempoolOptions = {
   maxTxBytes: 1_048_576,
   maxTxsOfSigner: 1000,
   maxSeen: 10_000,
+  mirrors: false,
 };
+
+/**
+ * Beside CometBFT's mempool, which takes 5,000 transactions of any price: the last thousand of its places cost ever more, up to
+ * some 13,000 times the lowest price, and are free again after each block.
+ */
+export const MIRROR_MEMPOOL: MempoolOptions = { ...DEFAULT_MEMPOOL, maxTxs: 4000, mirrors: true };
 
 /** Reason of a check: `replacement` is of a transaction that takes the place of one that waits and has the same sequences. */
 export type CheckKind = "new" | "again" | "replacement";
@@ -53,17 +74,31 @@ type DropReason = "evicted" | "replaced" | "invalid";
 interface Waiting extends Ranked, Placed {
   readonly key: string;
   readonly hash: Bytes;
-  readonly bytes: Bytes;
   rank: Offer;
   /** True until it is checked on the state after the newest block. */
   isStale: boolean;
+  /** Number of blocks at the time when it was sent or checked for CometBFT. */
+  confirmedAt: number;
 }
 
-/** Time of checks between two turns of other work. */
+/** Time of checks before other work continues. */
 const RECHECK_SLICE_MS = 5;
 /** Time of the checks that a block waits for: it takes what is checked until then. */
 const RECHECK_BEFORE_BLOCK_MS = 100;
+/** Transactions that were dropped and take a place in CometBFT's mempool, for each raise of a place's price. */
+const DROPPED_PER_RAISE = 10;
 const NONE: readonly Waiting[] = [];
+/** Facts of what cannot be read: it is run last, and fails. */
+const UNREADABLE: TxFacts = { offer: { fee: 0n, gas: 1n }, signers: [], isOrdered: false, slots: [] };
+const PASSED: TxResult = {
+  code: 0,
+  codespace: "",
+  log: "",
+  data: new Uint8Array(0),
+  gasWanted: 0n,
+  gasUsed: 0n,
+  events: [],
+};
 const REFUSAL_REASONS = ["full", "too_large", "signer"] as const;
 const DROP_REASONS: readonly DropReason[] = ["evicted", "replaced", "invalid"];
 
@@ -86,6 +121,9 @@ export class Mempool implements MempoolReads {
   #stale: readonly Waiting[] = [];
   #staleCursor = 0;
   readonly #seen: SmallCache<string, true>;
+  readonly #dropped: SmallCache<string, true>;
+  #droppedCount = 0;
+  #blocks = 0;
   #settling: Promise<void> | undefined;
   #bytes = 0;
   #arrivals = 0;
@@ -96,6 +134,7 @@ export class Mempool implements MempoolReads {
     this.#metrics = modules.metrics ?? noMetrics;
     this.#clock = modules.clock ?? systemClock;
     this.#seen = new SmallCache({ maxEntries: opts.maxSeen, maxBytes: opts.maxSeen });
+    this.#dropped = new SmallCache({ maxEntries: opts.maxSeen, maxBytes: opts.maxSeen });
     // A counter that begins with its first event would not be seen to grow.
     for (const reason of REFUSAL_REASONS) this.#metrics.count(chainMempoolRefusedTotal, { reason }, 0);
     for (const reason of DROP_REASONS) this.#metrics.count(chainMempoolDroppedTotal, { reason }, 0);
@@ -161,14 +200,49 @@ export class Mempool implements MempoolReads {
 
   /** The transactions of the next block. @param maxGas -1: any */
   reap(maxGas: bigint): Bytes[] {
-    const startedMs = this.#clock.monotonicMs();
     const room = { maxBytes: this.#modules.maxDataBytes(), maxGas };
-    const picked = pickFitting(this.#ranked.toArray(), room, (item) => {
+    return pickFitting(this.#ranked.toArray(), room, this.#readiness()).map(({ bytes }) => bytes);
+  }
+
+  /** Those of CometBFT's transactions, given in the order of their arrival, that a block takes; in its order. */
+  pick(txs: readonly Bytes[], room: BlockRoom): Bytes[] {
+    const byKey = new Map(txs.map((tx) => [bytesToHex(txHash(tx)), tx]));
+    const waiting = this.#ranked.toArray().filter(({ key }) => byKey.has(key));
+    for (const { key } of waiting) byKey.delete(key);
+    const others = [...byKey].flatMap(([key, tx]): Placed[] => {
+      if (this.#dropped.get(key) !== undefined) return [];
+      return [{ bytes: tx, sizeBytes: dataBytes(tx), facts: this.#modules.factsOf(tx) ?? UNREADABLE }];
+    });
+    const isReady = this.#readiness();
+    const ordered: Placed[] = [...waiting, ...inBlockOrder(others)];
+    return pickFitting(ordered, room, (item) => !isWaiting(item) || isReady(item)).map(({ bytes }) => bytes);
+  }
+
+  /** Checks a transaction again for CometBFT, after what it follows. */
+  recheck(tx: Bytes): TxResult {
+    const key = bytesToHex(txHash(tx));
+    const item = this.#waiting.get(key);
+    if (item === undefined) {
+      if (this.#dropped.get(key) !== undefined) return refusedAs(SDK.mempoolIsFull, "dropped for one that pays more");
+      const bytes = Uint8Array.from(tx);
+      const result = this.#modules.check(bytes, "again");
+      if (result.code === 0) this.#keep(bytes, txHash(tx), key, this.#arrivals++);
+      return result;
+    }
+    this.prepare(item.bytes);
+    if (!this.#waiting.has(key)) return refusedAs(SDK.invalidRequest, "not valid after the newest block");
+    item.confirmedAt = this.#blocks;
+    return { ...PASSED, gasWanted: item.facts.offer.gas };
+  }
+
+  // A block waits a bounded time for checks.
+  #readiness(): (item: Waiting) => boolean {
+    const startedMs = this.#clock.monotonicMs();
+    return (item) => {
       if (!item.isStale) return true;
       if (this.#clock.monotonicMs() - startedMs > RECHECK_BEFORE_BLOCK_MS) return false;
       return this.#recheck(item);
-    });
-    return picked.map(({ bytes }) => bytes);
+    };
   }
 
   /** Makes sure that what a transaction follows was checked on the newest state before it: all that has a signer of it. */
@@ -190,6 +264,11 @@ export class Mempool implements MempoolReads {
       const item = this.#waiting.get(key);
       if (item !== undefined) this.#remove(item);
     }
+    // CometBFT asks about all that it has after each block: what it did not ask about it does not have.
+    if (this.#opts.mirrors)
+      for (const item of this.#ranked.toArray()) if (item.confirmedAt < this.#blocks) this.#remove(item);
+    this.#blocks++;
+    this.#droppedCount = 0;
     for (const item of this.#ranked) item.isStale = true;
     this.#stale = this.#ranked.toArray();
     this.#staleCursor = 0;
@@ -251,6 +330,7 @@ export class Mempool implements MempoolReads {
       sizeBytes: dataBytes(bytes),
       rank: facts.offer,
       isStale: false,
+      confirmedAt: this.#blocks,
     };
     for (const signer of facts.signers) {
       const list = this.#bySigner.get(signer);
@@ -261,6 +341,7 @@ export class Mempool implements MempoolReads {
     this.#ranked.add(item);
     for (const slot of facts.slots) this.#bySlot.set(slot, item);
     this.#seen.set(key, true, 1);
+    this.#dropped.delete(key);
     this.#waiting.set(key, item);
     this.#bytes += bytes.length;
     this.#show();
@@ -281,7 +362,7 @@ export class Mempool implements MempoolReads {
     const facts = this.#modules.factsOf(bytes);
     const [slot = ""] = facts?.slots ?? [];
     const item = this.#bySlot.get(slot);
-    if (facts === undefined || item === undefined || !outbids(facts.offer, item.facts.offer)) return undefined;
+    if (facts === undefined || item === undefined || !this.#outbids(facts.offer, item.facts.offer)) return undefined;
     const isSame =
       facts.slots.length === item.facts.slots.length && facts.slots.every((one) => this.#bySlot.get(one) === item);
     return isSame && this.#bytes - item.bytes.length + bytes.length <= this.#opts.maxTxsBytes ? item : undefined;
@@ -325,12 +406,17 @@ export class Mempool implements MempoolReads {
     let [count, bytes] = [this.#waiting.size + 1, this.#bytes + tx.length];
     for (const item of this.#ranked.fromLast()) {
       if (count <= this.#opts.maxTxs && bytes <= this.#opts.maxTxsBytes) break;
-      if (!outbids(rank, item.rank)) return undefined;
+      if (!this.#outbids(rank, item.rank)) return undefined;
       victims.push(item);
       count--;
       bytes -= item.bytes.length;
     }
     return victims;
+  }
+
+  #outbids(offer: Offer, other: Offer): boolean {
+    const surplus = Math.max(0, this.#waiting.size + this.#droppedCount - this.#opts.maxTxs);
+    return outbids(offer, other, 1 + Math.floor(surplus / DROPPED_PER_RAISE));
   }
 
   #lastOrderedOf(signer: string): Waiting | undefined {
@@ -347,6 +433,9 @@ export class Mempool implements MempoolReads {
     this.#remove(item);
     this.#seen.delete(item.key);
     this.#metrics.count(chainMempoolDroppedTotal, { reason });
+    if (!this.#opts.mirrors || reason === "invalid") return;
+    this.#dropped.set(item.key, true, 1);
+    this.#droppedCount++;
   }
 
   #remove(item: Waiting): void {
@@ -365,6 +454,7 @@ export class Mempool implements MempoolReads {
   }
 
   #show(): void {
+    if (this.#opts.mirrors) return;
     this.#metrics.set(chainMempoolTxs, this.#waiting.size);
     this.#metrics.set(chainMempoolBytes, this.#bytes);
   }
@@ -393,6 +483,10 @@ export class Mempool implements MempoolReads {
     return size > most ? `tx pre check: tx size is too big: ${size}, max: ${most}` : undefined;
   }
 }
+
+const isWaiting = (item: Placed): item is Waiting => "isStale" in item;
+
+const refusedAs = ({ code, codespace }: FaultKind, log: string): TxResult => ({ ...PASSED, code, codespace, log });
 
 /** Place of the first that arrived then or later, in a list in the order of arrival. */
 function placeOf(list: readonly Waiting[], arrival: number): number {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { type Clock, systemClock } from "@turnpike/base";
 import type { TxFacts, TxResult } from "@turnpike/chain";
 import {
   ADDRESSES,
@@ -39,6 +40,7 @@ function poolOf(
   opts: Partial<typeof DEFAULT_MEMPOOL> = {},
   check: (tx: Uint8Array, kind: CheckKind) => TxResult = () => fine,
   signersOf: (tx: Uint8Array) => readonly string[] = () => [],
+  clock: Clock = systemClock,
 ) {
   return new Mempool(
     { ...DEFAULT_MEMPOOL, ...opts },
@@ -47,6 +49,7 @@ function poolOf(
       uncheck: () => undefined,
       factsOf: (tx) => factsOf(tx, signersOf(tx)),
       maxDataBytes: () => 1000n,
+      clock,
     },
   );
 }
@@ -135,6 +138,39 @@ suite("mempool", () => {
     assert.equal(checked.length, 66);
   });
 
+  test("a block waits a tenth of a second for checks, and other work a few milliseconds", async () => {
+    let nowMs = 0;
+    let checks = 0;
+    const pool = poolOf(
+      {},
+      (_, kind) => {
+        if (kind === "again") checks++;
+        if (kind === "again") nowMs++;
+        return fine;
+      },
+      (tx) => [`${(tx[0] ?? 0) % 7}`],
+      { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    );
+    const texts = Array.from({ length: 300 }, (_, i) => Uint8Array.of(i % 256, i >> 8));
+    for (const tx of texts) pool.submit(tx);
+    pool.update([], []);
+    assert.equal(checks, 0);
+    const first = pool.reap(-1n);
+    assert.ok(checks <= 101 && first.length <= checks, `${checks} checks before a block of ${first.length}`);
+    let turns = 0;
+    const counted = new AbortController();
+    const turn = (): void => {
+      turns++;
+      if (!counted.signal.aborted) setImmediate(turn);
+    };
+    setImmediate(turn);
+    await pool.settle(counted.signal);
+    counted.abort();
+    assert.equal(checks, 300);
+    assert.ok(turns >= (300 - 101) / 6, `${turns} turns of other work`);
+    assert.deepEqual([pool.numTxs(), pool.reap(-1n).length], [300, 250]);
+  });
+
   test("a block takes what fits its bytes and its gas", () => {
     const pool = poolOf();
     for (let n = 0; n < 9; n++) pool.submit(bytesOf(`${n}`.repeat(300)));
@@ -155,6 +191,7 @@ suite("mempool", () => {
         const arrived = items.map(
           ({ fee, gas, isOrdered, signers }, arrival): Placed & { readonly arrival: number } => ({
             facts: { offer: { fee, gas }, signers, isOrdered, slots: [] },
+            bytes: new Uint8Array(0),
             sizeBytes: 1n,
             arrival,
           }),
