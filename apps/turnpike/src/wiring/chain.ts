@@ -189,7 +189,7 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const asked = stack.use(onThreads(parts, application));
   const queries = new AbciQueries(api, { application: asked, source, log, queue });
   const abci = stack.use(
-    await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, ...synced }),
+    await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, metrics, ...synced }),
   );
   return { application: asked, source, urls: { abci: abci.address }, failed: undefined };
 }

@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { lstat, unlink } from "node:fs/promises";
 import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
-import { AppError, type FaultPoints, isAppError, type Log, noFaults } from "@turnpike/base";
+import { AppError, type FaultPoints, isAppError, type Log, type Metrics, noFaults } from "@turnpike/base";
 import type { AbciQuerier, DrivenApplication } from "@turnpike/chain";
 import { cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
+import { Mempool, type MempoolOptions, MIRROR_MEMPOOL } from "../mempool/mempool.ts";
 import { AnswerOutput } from "./answer-output.ts";
 import { AnswerQueue } from "./answer-queue.ts";
 import { FrameReader } from "./frames.ts";
@@ -17,6 +18,8 @@ export interface AbciServerOptions {
   readonly maxMessageBytes?: number;
   /** Connections at once; 16 by default. CometBFT has four. */
   readonly maxConnections?: number;
+  /** Bounds of what CometBFT's mempool takes, for one of its usual size by default. */
+  readonly mempool?: Partial<MempoolOptions>;
 }
 
 export interface AbciServerModules {
@@ -28,6 +31,7 @@ export interface AbciServerModules {
   readonly faults?: FaultPoints;
   /** Snapshots for CometBFT's state sync; stays the caller's. Without it there are none. */
   readonly sync?: StateSync;
+  readonly metrics?: Metrics;
   /** Called after every block that was written; returns at once. */
   readonly committed?: (heightBlocks: bigint) => void;
 }
@@ -75,7 +79,16 @@ class ListeningAbciServer implements AbciServer {
 
   constructor(
     opts: AbciServerOptions,
-    { application, queries, log, faults, sync, committed, server }: AbciServerModules & { readonly server: Server },
+    {
+      application,
+      queries,
+      log,
+      faults,
+      metrics,
+      sync,
+      committed,
+      server,
+    }: AbciServerModules & { readonly server: Server },
   ) {
     this.#opts = opts;
     this.#server = server;
@@ -85,6 +98,7 @@ class ListeningAbciServer implements AbciServer {
       log,
       faults: faults ?? noFaults,
       snapshots: new SnapshotRequests({ sync, log }),
+      mempool: mirrorOf(application, { ...MIRROR_MEMPOOL, ...opts.mempool }, metrics),
       committed: committed ?? (() => {}),
     });
     this.#log = log;
@@ -207,4 +221,16 @@ async function removeDeadSocket(path: string): Promise<void> {
   } finally {
     socket.destroy();
   }
+}
+
+/** CometBFT compares the bytes of a transaction with a block's, and has the transactions. */
+function mirrorOf(application: DrivenApplication, opts: MempoolOptions, metrics: Metrics | undefined): Mempool {
+  return new Mempool(opts, {
+    check: (tx, kind) =>
+      kind === "replacement" ? application.checkReplacement(tx) : application.check(tx, kind === "again"),
+    uncheck: (tx) => application.uncheck(tx),
+    factsOf: (tx) => application.factsOf(tx),
+    maxDataBytes: () => BigInt(Number.MAX_SAFE_INTEGER),
+    ...(metrics === undefined ? {} : { metrics }),
+  });
 }

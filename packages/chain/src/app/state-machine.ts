@@ -2,7 +2,6 @@ import { AppError, isAppError } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
 import { plannedUpgrade } from "../modules/upgrade/plan.ts";
-import { addressText } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
@@ -10,10 +9,12 @@ import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
 import { type RuleSet, type Rules, rulesOf } from "../state/rules.ts";
-import { decodeTx } from "../tx/decode.ts";
+import { type DecodedTx, decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
+import { rewind } from "../tx/rewind.ts";
 import { runTx } from "../tx/run-tx.ts";
+import { factsOf, type TxFacts } from "../tx/tx-facts.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 import { RULE_SETS } from "./rule-sets.ts";
 
@@ -153,10 +154,25 @@ export class StateMachine {
     return runTx(state, block, mode, bytes, opts);
   }
 
-  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
-  signersOf(bytes: Bytes): readonly string[] {
+  /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
+  factsOf(bytes: Bytes): TxFacts | undefined {
+    const facts = this.#decoded.facts(bytes);
+    if (facts !== undefined) return facts;
+    const decoded = this.#decodedOf(bytes);
+    return decoded === undefined ? undefined : factsOf(decoded);
+  }
+
+  /** Undoes in the mempool's state that a transaction used its signers' sequences, or its timeout. */
+  rewind(state: StateView, block: BlockInfo, bytes: Bytes): void {
+    const decoded = this.#decodedOf(bytes);
+    if (decoded !== undefined) rewind(contextOn(state, block, "check"), decoded);
+  }
+
+  #decodedOf(bytes: Bytes): DecodedTx | undefined {
+    const checked = this.#decoded.find(bytes, "check");
+    if (checked !== undefined) return checked;
     const decoded = decodeTx(bytes, this.#handlers);
-    return decoded.ok ? decoded.value.signers.map(addressText) : [];
+    return decoded.ok ? decoded.value : undefined;
   }
 
   /** What the state after a block says of the rules. */
