@@ -1,8 +1,9 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { sha3256 } from "@turnpike/crypto";
+import { bytesToText } from "../../state/bytes.ts";
 import { endedTextCodec } from "../../state/codecs.ts";
-import type { RawEntry } from "../../state/collection.ts";
+import type { RawChange, RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { iteratorGas } from "../../state/gas.ts";
 import { serviceConfigs } from "../supplier/state.ts";
@@ -44,8 +45,12 @@ function deactivationHeight(value: Bytes): bigint {
   return 0n;
 }
 
+/** A configuration as the state has it. */
 interface StoredCandidate extends Candidate {
+  /** Bytes of its key, which the configurations are in the order of. */
+  readonly key: string;
   readonly deactivationHeight: bigint;
+  readonly chargedBytes: number;
 }
 
 /** Sets of candidates, and sessions drawn of each, that stay in memory for one service. */
@@ -64,62 +69,108 @@ function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
   return made;
 }
 
+/** Candidates of a height, and of all heights until another configuration begins or ends. */
 interface Span {
   readonly candidates: readonly Candidate[];
-  readonly walkGas: bigint;
   /** By limit and preimage. */
   readonly drawn: Map<string, readonly Candidate[]>;
+}
+
+function isActive({ activationHeight, deactivationHeight: end }: StoredCandidate, height: bigint): boolean {
+  return activationHeight <= height && (end === 0n || end > height);
+}
+
+function storedCandidate({ key, value, chargedBytes }: RawEntry): StoredCandidate {
+  const at = key.indexOf(0) + 1;
+  return {
+    key: bytesToText(key),
+    operator: Uint8Array.from(key.subarray(at + HEIGHT_BYTES)),
+    activationHeight: new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0),
+    deactivationHeight: deactivationHeight(value),
+    chargedBytes,
+  };
 }
 
 /** All configurations of a service, and the sessions that were drawn of those that hold at a height. */
 class ServiceCandidates {
   // In store order: by activation, then address.
-  readonly #all: StoredCandidate[] = [];
-  readonly #chargedBytes: number[] = [];
-  // Heights from which others hold than before.
-  readonly #changeHeights: readonly bigint[];
-  readonly #spans = new Map<bigint, Span>();
+  readonly #all: readonly StoredCandidate[];
+  readonly #spans: Map<bigint, Span>;
+  // By the height that was queried.
+  readonly #starts = new Map<bigint, bigint>();
+  readonly #walkGas = new Map<bigint, bigint>();
 
-  constructor(entries: Iterable<RawEntry>) {
-    const heights = new Set<bigint>();
-    for (const { key, value, chargedBytes } of entries) {
-      const at = key.indexOf(0) + 1;
-      const activationHeight = new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0);
-      const deactivation = deactivationHeight(value);
-      const operator = Uint8Array.from(key.subarray(at + HEIGHT_BYTES));
-      this.#all.push({ operator, activationHeight, deactivationHeight: deactivation });
-      this.#chargedBytes.push(chargedBytes);
-      heights.add(activationHeight).add(deactivation);
-    }
-    this.#changeHeights = [...heights].sort((a, b) => (a < b ? -1 : 1));
+  constructor(all: readonly StoredCandidate[], spans: Map<bigint, Span>) {
+    this.#all = all;
+    this.#spans = spans;
   }
 
   /** Gas of a walk over the configurations up to a height. */
   walkGas(height: bigint): bigint {
-    return this.#span(height).walkGas;
+    return bounded(this.#walkGas, MOST_SPANS, height, () => {
+      const end = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
+      const begun = end === -1 ? this.#all : this.#all.slice(0, end);
+      return iteratorGas(begun.map(({ chargedBytes }) => chargedBytes));
+    });
   }
 
   /** Suppliers of a session, in its order. */
   draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
-    const span = this.#span(height);
+    const start = bounded(this.#starts, MOST_SPANS, height, () => this.#startOf(height));
+    const span = bounded(this.#spans, MOST_SPANS, start, () => ({
+      candidates: this.#all.filter((candidate) => isActive(candidate, start)),
+      drawn: new Map(),
+    }));
     const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
     return bounded(span.drawn, MOST_DRAWN, key, () => drawCandidates(preimage, span.candidates, limit));
   }
 
-  #span(height: bigint): Span {
-    const since = this.#changeHeights.findLast((changed) => changed <= height) ?? 0n;
-    return bounded(this.#spans, MOST_SPANS, since, () => this.#spanAt(height));
+  /** The same after changes. A span stays with its sessions when the same candidates are active in it. */
+  updated(changes: readonly RawChange[]): ServiceCandidates {
+    const all: StoredCandidate[] = [];
+    const sorted = changes
+      .map((change) => ({ key: bytesToText(change.key), change }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
+    const spans = new Map(this.#spans);
+    let next = 0;
+    const take = (before: StoredCandidate | undefined, change: RawChange): void => {
+      const now = change.value === undefined ? undefined : storedCandidate(change);
+      if (now !== undefined) all.push(now);
+      for (const height of spans.keys()) {
+        const wasActive = before !== undefined && isActive(before, height);
+        if (wasActive !== (now !== undefined && isActive(now, height))) spans.delete(height);
+      }
+    };
+    for (const candidate of this.#all) {
+      let changed = sorted[next];
+      for (; changed !== undefined && changed.key < candidate.key; changed = sorted[++next]) {
+        take(undefined, changed.change);
+      }
+      if (changed?.key !== candidate.key) all.push(candidate);
+      else {
+        take(candidate, changed.change);
+        next++;
+      }
+    }
+    for (const { change } of sorted.slice(next)) take(undefined, change);
+    return new ServiceCandidates(all, spans);
   }
 
-  #spanAt(height: bigint): Span {
-    const next = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
-    const begun = next === -1 ? this.#all : this.#all.slice(0, next);
-    const candidates = begun.filter(({ deactivationHeight: end }) => end === 0n || end > height);
-    return { candidates, walkGas: iteratorGas(this.#chargedBytes.slice(0, begun.length)), drawn: new Map() };
+  // The last height until this one at which a configuration began or ended: candidates are the same since.
+  #startOf(height: bigint): bigint {
+    let start = 0n;
+    for (const { activationHeight, deactivationHeight: end } of this.#all) {
+      if (activationHeight > start && activationHeight <= height) start = activationHeight;
+      if (end > start && end <= height) start = end;
+    }
+    return start;
   }
 }
 
-const candidatesOf = serviceConfigs.derivation((entries) => new ServiceCandidates(entries));
+const candidatesOf = serviceConfigs.derivation<ServiceCandidates>({
+  make: (entries) => new ServiceCandidates(Array.from(entries, storedCandidate), new Map()),
+  update: (candidates, changes) => candidates.updated(changes),
+});
 
 /**
  * The suppliers of a session of a service, in its order: drawn of those whose configuration holds at a height, all of them
