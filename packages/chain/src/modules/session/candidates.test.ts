@@ -106,6 +106,8 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
       assert.equal(drawSession(contextOn(block), { ...seed, height: 9n }, 200).length, 99 - i);
     }
     assert.equal(walks, 0);
-    assert.equal([...block.range({ prefix: Buffer.from("supplier/") })].length, 100);
+    for (let i = 0; i < 400; i++) set(block, `more-${i}`, i % 3 === 0 ? 9n : 0n);
+    assert.deepEqual(drawings(block), drawings(plain(block)));
+    assert.equal(drawSession(contextOn(block), { ...seed, height: 9n }, 1_000).length, 80 + 266);
   });
 });

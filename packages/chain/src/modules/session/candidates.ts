@@ -5,7 +5,7 @@ import { bytesToText } from "../../state/bytes.ts";
 import { endedTextCodec } from "../../state/codecs.ts";
 import type { RawChange, RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
-import { iteratorGas } from "../../state/gas.ts";
+import { type WalkedEntries, walkGas } from "../../state/gas.ts";
 import { serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
 
@@ -91,34 +91,85 @@ function storedCandidate({ key, value, chargedBytes }: RawEntry): StoredCandidat
   };
 }
 
-/** All configurations of a service, and the sessions that were drawn of those that hold at a height. */
-class ServiceCandidates {
-  // In store order: by activation, then address.
-  readonly #all: readonly StoredCandidate[];
-  readonly #spans: Map<bigint, Span>;
-  // By the height that was queried.
-  readonly #starts = new Map<bigint, bigint>();
-  readonly #walkGas = new Map<bigint, bigint>();
+/** Entries of the walk until a height, as its gas goes by them. */
+interface Walk extends WalkedEntries {
+  readonly firstKey: string;
+}
 
-  constructor(all: readonly StoredCandidate[], spans: Map<bigint, Span>) {
-    this.#all = all;
-    this.#spans = spans;
+/** What changed of one configuration; undefined where there is none. */
+interface Replacement {
+  readonly before: StoredCandidate | undefined;
+  readonly now: StoredCandidate | undefined;
+}
+
+/** A walk after a change; undefined when its first entry is gone, so that it has to be made anew. */
+function walkAfter(walk: Walk, height: bigint, { before, now }: Replacement): Walk | undefined {
+  const key = now?.key ?? before?.key ?? "";
+  const old = before !== undefined && before.activationHeight <= height ? before : undefined;
+  const entry = now !== undefined && now.activationHeight <= height ? now : undefined;
+  if (entry === undefined && key === walk.firstKey) return undefined;
+  const isFirst = entry !== undefined && (walk.entries === 0 || key <= walk.firstKey);
+  return {
+    firstKey: isFirst ? key : walk.firstKey,
+    firstBytes: isFirst ? entry.chargedBytes : walk.firstBytes,
+    bytes: walk.bytes + (entry?.chargedBytes ?? 0) - (old?.chargedBytes ?? 0),
+    entries: walk.entries + (entry === undefined ? 0 : 1) - (old === undefined ? 0 : 1),
+  };
+}
+
+function countHeights(counts: Map<bigint, number>, candidate: StoredCandidate | undefined, by: 1 | -1): void {
+  if (candidate === undefined) return;
+  for (const height of [candidate.activationHeight, candidate.deactivationHeight]) {
+    const count = (counts.get(height) ?? 0) + by;
+    if (count === 0) counts.delete(height);
+    else counts.set(height, count);
+  }
+}
+
+/** Changed configurations that are kept beside the list of all; with more of them it is written anew. */
+const MOST_CHANGED = 256;
+
+/** Parts of {@link ServiceCandidates}. */
+interface CandidateParts {
+  /** In store order: by activation, then address. */
+  readonly all: readonly StoredCandidate[];
+  /** Changes since, by key; undefined: removed. */
+  readonly changed: ReadonlyMap<string, StoredCandidate | undefined>;
+  /** How many configurations begin or end at a height. */
+  readonly heights: ReadonlyMap<bigint, number>;
+  readonly spans: Map<bigint, Span>;
+  readonly walks: Map<bigint, Walk>;
+}
+
+/**
+ * All configurations of a service, and the sessions that were drawn of those that hold at a height. A change costs the same however
+ * many suppliers the service has: it leaves the list of all and the sessions of the spans that it is not in.
+ */
+class ServiceCandidates {
+  readonly #parts: CandidateParts;
+  #merged: readonly StoredCandidate[] | undefined;
+
+  private constructor(parts: CandidateParts) {
+    this.#parts = parts;
+  }
+
+  /** @param all in store order */
+  static of(all: readonly StoredCandidate[]): ServiceCandidates {
+    const heights = new Map<bigint, number>();
+    for (const candidate of all) countHeights(heights, candidate, 1);
+    return new ServiceCandidates({ all, changed: new Map(), heights, spans: new Map(), walks: new Map() });
   }
 
   /** Gas of a walk over the configurations up to a height. */
   walkGas(height: bigint): bigint {
-    return bounded(this.#walkGas, MOST_SPANS, height, () => {
-      const end = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
-      const begun = end === -1 ? this.#all : this.#all.slice(0, end);
-      return iteratorGas(begun.map(({ chargedBytes }) => chargedBytes));
-    });
+    return walkGas(bounded(this.#parts.walks, MOST_SPANS, height, () => this.#walk(height)));
   }
 
   /** Suppliers of a session, in its order. */
   draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
-    const start = bounded(this.#starts, MOST_SPANS, height, () => this.#startOf(height));
-    const span = bounded(this.#spans, MOST_SPANS, start, () => ({
-      candidates: this.#all.filter((candidate) => isActive(candidate, start)),
+    const start = this.#startOf(height);
+    const span = bounded(this.#parts.spans, MOST_SPANS, start, () => ({
+      candidates: this.#list().filter((candidate) => isActive(candidate, start)),
       drawn: new Map(),
     }));
     const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
@@ -127,48 +178,88 @@ class ServiceCandidates {
 
   /** The same after changes. A span stays with its sessions when the same candidates are active in it. */
   updated(changes: readonly RawChange[]): ServiceCandidates {
-    const all: StoredCandidate[] = [];
-    const sorted = changes
-      .map((change) => ({ key: bytesToText(change.key), change }))
-      .sort((a, b) => (a.key < b.key ? -1 : 1));
-    const spans = new Map(this.#spans);
-    let next = 0;
-    const take = (before: StoredCandidate | undefined, change: RawChange): void => {
+    const changed = new Map(this.#parts.changed);
+    const heights = new Map(this.#parts.heights);
+    const spans = new Map(this.#parts.spans);
+    const walks = new Map(this.#parts.walks);
+    for (const change of changes) {
+      const key = bytesToText(change.key);
+      const before = changed.has(key) ? changed.get(key) : this.#listed(key);
       const now = change.value === undefined ? undefined : storedCandidate(change);
-      if (now !== undefined) all.push(now);
-      for (const height of spans.keys()) {
-        const wasActive = before !== undefined && isActive(before, height);
-        if (wasActive !== (now !== undefined && isActive(now, height))) spans.delete(height);
+      changed.set(key, now);
+      countHeights(heights, before, -1);
+      countHeights(heights, now, 1);
+      for (const start of spans.keys()) {
+        const wasActive = before !== undefined && isActive(before, start);
+        if (wasActive !== (now !== undefined && isActive(now, start))) spans.delete(start);
       }
-    };
-    for (const candidate of this.#all) {
-      let changed = sorted[next];
-      for (; changed !== undefined && changed.key < candidate.key; changed = sorted[++next]) {
-        take(undefined, changed.change);
-      }
-      if (changed?.key !== candidate.key) all.push(candidate);
-      else {
-        take(candidate, changed.change);
-        next++;
+      for (const [height, walk] of walks) {
+        const next = walkAfter(walk, height, { before, now });
+        if (next === undefined) walks.delete(height);
+        else walks.set(height, next);
       }
     }
-    for (const { change } of sorted.slice(next)) take(undefined, change);
-    return new ServiceCandidates(all, spans);
+    const { all } = this.#parts;
+    if (changed.size <= MOST_CHANGED) return new ServiceCandidates({ all, changed, heights, spans, walks });
+    return new ServiceCandidates({ all: merged(all, changed), changed: new Map(), heights, spans, walks });
+  }
+
+  #list(): readonly StoredCandidate[] {
+    this.#merged ??= merged(this.#parts.all, this.#parts.changed);
+    return this.#merged;
+  }
+
+  #listed(key: string): StoredCandidate | undefined {
+    const { all } = this.#parts;
+    let [low, high] = [0, all.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((all[middle]?.key ?? "") < key) low = middle + 1;
+      else high = middle;
+    }
+    return all[low]?.key === key ? all[low] : undefined;
+  }
+
+  #walk(height: bigint): Walk {
+    let [bytes, entries] = [0, 0];
+    const [first] = this.#list();
+    for (const { activationHeight, chargedBytes } of this.#list()) {
+      if (activationHeight > height) break;
+      bytes += chargedBytes;
+      entries++;
+    }
+    const isEmpty = first === undefined || entries === 0;
+    return { firstKey: isEmpty ? "" : first.key, firstBytes: isEmpty ? 0 : first.chargedBytes, bytes, entries };
   }
 
   // The last height until this one at which a configuration began or ended: candidates are the same since.
   #startOf(height: bigint): bigint {
     let start = 0n;
-    for (const { activationHeight, deactivationHeight: end } of this.#all) {
-      if (activationHeight > start && activationHeight <= height) start = activationHeight;
-      if (end > start && end <= height) start = end;
-    }
+    for (const changed of this.#parts.heights.keys()) if (changed > start && changed <= height) start = changed;
     return start;
   }
 }
 
+function merged(
+  all: readonly StoredCandidate[],
+  changed: ReadonlyMap<string, StoredCandidate | undefined>,
+): readonly StoredCandidate[] {
+  if (changed.size === 0) return all;
+  const list = all.filter(({ key }) => !changed.has(key));
+  const added = [...changed.values()].filter((candidate) => candidate !== undefined);
+  added.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const both: StoredCandidate[] = [];
+  let next = 0;
+  for (const candidate of list) {
+    for (let one = added[next]; one !== undefined && one.key < candidate.key; one = added[++next]) both.push(one);
+    both.push(candidate);
+  }
+  for (let one = added[next]; one !== undefined; one = added[++next]) both.push(one);
+  return both;
+}
+
 const candidatesOf = serviceConfigs.derivation<ServiceCandidates>({
-  make: (entries) => new ServiceCandidates(Array.from(entries, storedCandidate), new Map()),
+  make: (entries) => ServiceCandidates.of(Array.from(entries, storedCandidate)),
   update: (candidates, changes) => candidates.updated(changes),
 });
 
