@@ -108,7 +108,12 @@ export class Collection<K, V> {
 
   /** Entries in the order of the keys' bytes. */
   *entries(ctx: Context, options: WalkOptions = {}): Generator<readonly [key: K, value: V]> {
-    for (const [key, value] of this.rawEntries(ctx, options)) yield [this.#key.decode(key), this.#value.decode(value)];
+    for (const [key, value] of this.rawEntries(ctx, options)) yield this.decode(key, value);
+  }
+
+  /** An entry of {@link rawEntries}. */
+  decode(key: Bytes, value: Bytes): readonly [key: K, value: V] {
+    return [this.#key.decode(key), this.#value.decode(value)];
   }
 
   /** Entries as they are stored, the keys without the collection's prefix, where decoding all of them would cost too much. */
