@@ -1,5 +1,6 @@
 import { moduleAddress } from "@turnpike/crypto";
 import type { cometTypes } from "@turnpike/proto";
+import { unbuiltContentFault } from "../genesis/unbuilt-modules.ts";
 import { applicationModule } from "../modules/application/application-module.ts";
 import { APPLICATION_MODULE } from "../modules/application/state.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
@@ -90,5 +91,8 @@ export function pocketMachine({ gasPrices, consensusParams }: PocketMachineOptio
   for (const { messages = {} } of modules) {
     for (const [typeUrl, handler] of Object.entries(messages)) handlers.set(typeUrl, handler);
   }
-  return { machine: new StateMachine({ gasPrices, order: ORDER }, modules), modules };
+  return {
+    machine: new StateMachine({ gasPrices, order: ORDER, genesisFault: unbuiltContentFault }, modules),
+    modules,
+  };
 }

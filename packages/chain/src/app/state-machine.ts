@@ -21,6 +21,8 @@ export interface StateMachineOptions {
    * named has no such step.
    */
   readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
+  /** Why no chain begins with an `app_state`, beside what its modules find; none by default. */
+  readonly genesisFault?: (appState: Readonly<Record<string, unknown>>) => string | undefined;
 }
 
 /** What one block, or the genesis, does to the state. */
@@ -48,15 +50,17 @@ export class StateMachine {
   readonly #handlers: ReadonlyMap<string, MessageHandler>;
   readonly #queries: ReadonlyMap<string, QueryHandler>;
   readonly #gasPrices: readonly GasPrice[];
+  readonly #genesisFault: NonNullable<StateMachineOptions["genesisFault"]>;
   readonly #decoded = new DecodedTxs();
   readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
-  constructor({ gasPrices, order }: StateMachineOptions, modules: readonly Module[]) {
+  constructor({ gasPrices, order, genesisFault }: StateMachineOptions, modules: readonly Module[]) {
     this.#modules = modules;
     this.#beginning = order === undefined ? modules : inOrder(modules, order.beginBlock);
     this.#ending = order === undefined ? modules : inOrder(modules, order.endBlock);
     this.#gasPrices = gasPrices;
+    this.#genesisFault = genesisFault ?? (() => undefined);
     this.#handlers = new Map(modules.flatMap((module) => Object.entries(module.messages ?? {})));
     this.#queries = new Map(modules.flatMap((module) => Object.entries(module.queries ?? {})));
   }
@@ -66,6 +70,8 @@ export class StateMachine {
    * @throws AppError CONFIG_INVALID when a module's part is not valid
    */
   initGenesis(empty: StateReads, block: BlockInfo, appState: Readonly<Record<string, unknown>>): BlockOutcome {
+    const fault = this.#genesisFault(appState);
+    if (fault !== undefined) throw new AppError("CONFIG_INVALID", { message: `The genesis is not valid: ${fault}.` });
     const state = new Overlay(empty);
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
