@@ -28,6 +28,8 @@ export interface StateMachineOptions {
   readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
   /** Rules that blocks can be run by, in their order; by default all that this program has. */
   readonly rules?: readonly RuleSet[];
+  /** Why no chain begins with an `app_state`, beside what its modules find; none by default. */
+  readonly genesisFault?: (appState: Readonly<Record<string, unknown>>) => string | undefined;
 }
 
 /** By what rules the next block is run, and the upgrade that is planned. */
@@ -63,16 +65,18 @@ export class StateMachine {
   readonly #gasPrices: readonly GasPrice[];
   /** Rules that blocks can be run by, in their order. */
   readonly rules: readonly RuleSet[];
+  readonly #genesisFault: NonNullable<StateMachineOptions["genesisFault"]>;
   readonly #decoded = new DecodedTxs();
   readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
-  constructor({ gasPrices, order, rules = RULE_SETS }: StateMachineOptions, modules: readonly Module[]) {
+  constructor({ gasPrices, order, rules = RULE_SETS, genesisFault }: StateMachineOptions, modules: readonly Module[]) {
     this.rules = rules;
     this.#modules = modules;
     this.#beginning = order === undefined ? modules : inOrder(modules, order.beginBlock);
     this.#ending = order === undefined ? modules : inOrder(modules, order.endBlock);
     this.#gasPrices = gasPrices;
+    this.#genesisFault = genesisFault ?? (() => undefined);
     this.#handlers = new Map(modules.flatMap((module) => Object.entries(module.messages ?? {})));
     this.#queries = new Map(modules.flatMap((module) => Object.entries(module.queries ?? {})));
   }
@@ -82,6 +86,8 @@ export class StateMachine {
    * @throws AppError CONFIG_INVALID when a module's part is not valid
    */
   initGenesis(empty: StateReads, block: BlockInfo, appState: Readonly<Record<string, unknown>>): BlockOutcome {
+    const fault = this.#genesisFault(appState);
+    if (fault !== undefined) throw new AppError("CONFIG_INVALID", { message: `The genesis is not valid: ${fault}.` });
     const state = new Overlay(empty);
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
