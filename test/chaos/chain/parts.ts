@@ -1,4 +1,5 @@
 import type { ChaosPart } from "../chaos.ts";
+import { byzantine } from "./byzantine.ts";
 import { clock } from "./clock.ts";
 import { histories } from "./histories.ts";
 import { hostile } from "./hostile.ts";
@@ -12,6 +13,7 @@ export const CHAIN_PARTS: Readonly<Record<string, ChaosPart>> = {
   histories,
   kills,
   validators,
+  byzantine,
   hostile,
   large,
   storage,
