@@ -34,6 +34,7 @@ const SHORT_ADDRESS = encodeBech32(ACCOUNT_PREFIX, Uint8Array.of(7));
 const TIMEOUT_NANOS = 60_000_000_000n;
 const FEE = [{ denom: "upokt", amount: 1n }];
 const SEND_GAS = 300_000n;
+const BIG_GAS = 390_000_000n;
 const MAX_UINT64 = 2n ** 64n - 1n;
 let mark = 0n;
 
@@ -63,7 +64,7 @@ const manyOutputs: MakeBlock = (offered, account) => {
     inputs: [{ address, coins: coins(MANY) }],
     outputs: Array.from({ length: MANY }, () => output),
   });
-  return [signed([packAny(bank.MsgMultiSendSchema, send)], offered, account, 2n ** 40n)];
+  return [signed([packAny(bank.MsgMultiSendSchema, send)], offered, account, BIG_GAS)];
 };
 
 const manyMembers: MakeBlock = (offered, account) => {
@@ -79,7 +80,8 @@ const manyMembers: MakeBlock = (offered, account) => {
     txs.AuthInfoSchema,
     createMessage(txs.AuthInfoSchema, {
       signerInfos: [{ publicKey, modeInfo, sequence: 0n }],
-      fee: { amount: coins(1), gasLimit: SEND_GAS },
+      // Gas for all bytes, so that the key is read.
+      fee: { amount: coins(1), gasLimit: BIG_GAS },
     }),
   );
   return [Buffer.concat([raw, authInfoBytes]), replaceAuthInfo(raw, authInfoBytes)];
@@ -119,7 +121,7 @@ const longUrl: MakeBlock = (offered, account) => {
       },
     ],
   });
-  return [signed([packAny(supplier.MsgStakeSupplierSchema, stake)], offered, account, 2n ** 40n)];
+  return [signed([packAny(supplier.MsgStakeSupplierSchema, stake)], offered, account, BIG_GAS)];
 };
 
 const duplicates: MakeBlock = (offered, account) => {
