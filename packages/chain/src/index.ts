@@ -51,3 +51,4 @@ export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
+export { MAX_TX_BYTES } from "./tx/tx-bounds.ts";

@@ -19,6 +19,7 @@ import {
   setIsStale,
   setValidator,
   unbondingValidators,
+  validatorNumbers,
   validators,
   validatorsByPower,
 } from "./state.ts";
@@ -48,7 +49,7 @@ function bond(ctx: Context, validator: staking.Validator): bigint {
     unbondingValidators.remove(ctx, [timestampNanos(validator.unbondingTime), operatorBytes(validator)]);
   }
   setValidator(ctx, { ...validator, status: staking.BondStatus.BONDED });
-  return BigInt(validator.tokens);
+  return validatorNumbers(validator).tokens;
 }
 
 function beginUnbonding(ctx: Context, validator: staking.Validator): bigint {
@@ -60,7 +61,7 @@ function beginUnbonding(ctx: Context, validator: staking.Validator): bigint {
     unbondingTime: timestampOf(until),
   });
   unbondingValidators.set(ctx, [until, operatorBytes(validator)], new Uint8Array(0));
-  return BigInt(validator.tokens);
+  return validatorNumbers(validator).tokens;
 }
 
 /**

@@ -1,5 +1,3 @@
-import { AppError } from "@turnpike/base";
-import { decodeBech32 } from "@turnpike/crypto";
 import type { application, shared, tokenomics } from "@turnpike/proto";
 import {
   type DueClaim,
@@ -18,7 +16,7 @@ import { upoktOf } from "../proof/claim-facts.ts";
 import { getProofParams } from "../proof/state.ts";
 import { getService } from "../service/state.ts";
 import { getSharedParams, protocolParams } from "../shared/state.ts";
-import { getBondedValidators, getDelegationsTo } from "../staking/state.ts";
+import { getBondedValidators, getDelegationsTo, operatorBytes, sharesOf, validatorNumbers } from "../staking/state.ts";
 import { getDehydratedSupplier, getSupplierConfigs, getSupplierParams } from "../supplier/state.ts";
 import { getTokenomicsParams } from "./state.ts";
 
@@ -36,24 +34,19 @@ export interface SettlementSource {
 const MOST_SUPPLY = (1n << 256n) - 1n;
 const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
 
-// Decimals of 18 places are kept as whole numbers of the last place.
-function whole(text: string): bigint {
-  if (!/^\d+$/.test(text)) throw new AppError("INTERNAL", { detail: { damaged: "a validator's number" } });
-  return BigInt(text);
-}
-
 function validators(ctx: Context): SettlementValidator[] {
   return getBondedValidators(ctx).map((validator) => {
-    const bytes = decodeBech32(validator.operatorAddress)?.bytes ?? new Uint8Array(0);
+    const operator = operatorBytes(validator);
+    const { tokens, shares, commissionRate } = validatorNumbers(validator);
     return {
       operatorAddress: validator.operatorAddress,
-      accountAddress: addressText(bytes),
-      tokensUpokt: whole(validator.tokens),
-      delegatorShares: whole(validator.delegatorShares),
-      commissionRate: whole(validator.commission?.commissionRates?.rate || "0"),
-      delegations: getDelegationsTo(ctx, bytes).map(({ delegatorAddress, shares }) => ({
-        delegatorAddress,
-        shares: whole(shares),
+      accountAddress: addressText(operator),
+      tokensUpokt: tokens,
+      delegatorShares: shares,
+      commissionRate,
+      delegations: getDelegationsTo(ctx, operator).map((delegation) => ({
+        delegatorAddress: delegation.delegatorAddress,
+        shares: sharesOf(delegation),
       })),
     };
   });
