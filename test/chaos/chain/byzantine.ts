@@ -8,6 +8,7 @@ import { Overlay } from "@turnpike/chain";
 import { ChainClient, signTx } from "@turnpike/chain-client";
 import { chainHome } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
+import { sha256 } from "@turnpike/crypto";
 import { namedKey, PORTS, type TestnetLayout } from "@turnpike/devnet";
 import { bank, createMessage, packAny } from "@turnpike/proto";
 import { GasMeter } from "../../../packages/chain/src/state/gas.ts";
@@ -120,7 +121,6 @@ interface BlockAnswer {
 }
 
 async function blocksOf({ rpc }: ComparedNode, latest: bigint): Promise<Block[]> {
-  const { sha256 } = await import("@turnpike/crypto");
   await using client = new ChainClient({ url: rpc }, { clock: systemClock });
   const blocks: Block[] = [];
   for (let height = 1n; height <= latest; height++) {
@@ -182,6 +182,19 @@ async function assertSupply(layout: TestnetLayout, latest: bigint): Promise<void
   assertState({ block, mode: "query", state, gas: new GasMeter(), events: [] });
 }
 
+/** Lines of the nodes' logs that say why consensus ended. */
+async function consensusFailures(net: ValidatorsNet): Promise<string[]> {
+  const lines: string[] = [];
+  for (const name of net.names) {
+    for (const program of ["cometbft", "turnpike"] as const) {
+      const text = await readFile(net.layout.logFile(name, program), "utf8").catch(() => "");
+      const ended = text.split("\n").filter((line) => /CONSENSUS FAILURE|panic|abci request failed/.test(line));
+      lines.push(...ended.slice(0, 2).map((line) => `${name} ${program}: ${line.slice(0, 600)}`));
+    }
+  }
+  return lines;
+}
+
 async function caughtUp(net: ValidatorsNet): Promise<{ nodes: ComparedNode[]; latest: bigint }> {
   const latest = (await net.height()) - 1n;
   for (const name of net.names) {
@@ -191,22 +204,14 @@ async function caughtUp(net: ValidatorsNet): Promise<{ nodes: ComparedNode[]; la
   return { nodes, latest };
 }
 
-/**
- * Four validators under CometBFT, one of them byzantine: its blocks are too large, hold duplicates, bytes that are no
- * transaction, and gas sums that overflow, and it accepts every block. Meanwhile the generator's transactions and transfers come
- * in, and nodes are killed. No honest process ends, transfers are paid, and all have one hash at every height.
- */
-export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }) => {
-  const why = await whyNoTestnet();
-  if (why !== false) return { figures: [], skipped: [`a byzantine validator in a namespace: ${why}`] };
-  const size = SIZES[sizeName];
-  const seed = process.env.TURNPIKE_CHAOS_SEED ?? `${randomInt(2 ** 47)}`;
-  progress(`seed ${seed}: four validators start, ${BYZANTINE} is byzantine`);
-  await using net = await ValidatorsNet.start(VALIDATORS, {
-    commandFile: COMMAND_FILE,
-    times: TIMES,
-    prepare: makeByzantine,
-  });
+interface Attack {
+  readonly seed: string;
+  readonly seconds: number;
+  readonly size: (typeof SIZES)[keyof typeof SIZES];
+  readonly progress: (text: string) => void;
+}
+
+async function attack(net: ValidatorsNet, { seed, seconds, size, progress }: Attack): Promise<ChaosFigure[]> {
   await net.until("quiet blocks", LONG_MS, async () => (await net.height()) >= QUIET_BLOCKS);
   await fund(net);
   const targets = () => net.present.map((name) => net.urls(name).rpc);
@@ -220,7 +225,7 @@ export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }
   await using load = new SteadyLoad(steadyOptions);
   await using hostile = new GeneratedLoad({ chainId: CHAIN_ID, seed, everyMs: size.loadMs, targets });
   const startMs = performance.now();
-  const endMs = startMs + (seconds ?? size.seconds) * 1_000;
+  const endMs = startMs + seconds * 1_000;
   const kills = await killUntil(net, endMs, size.pauseMs, progress);
   await hostile[Symbol.asyncDispose]();
   await load.drain(20_000);
@@ -256,5 +261,30 @@ export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }
     ...blockFigures(blocks, proposed),
     ms("time of the attack", performance.now() - startMs),
   ];
-  return { figures };
+  return figures;
+}
+
+/**
+ * Four validators under CometBFT, one of them byzantine: its blocks are too large, hold duplicates, bytes that are no
+ * transaction, and gas sums that overflow, and it accepts every block. Meanwhile the generator's transactions and transfers come
+ * in, and nodes are killed. No honest process ends, transfers are paid, and all have one hash at every height.
+ */
+export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }) => {
+  const why = await whyNoTestnet();
+  if (why !== false) return { figures: [], skipped: [`a byzantine validator in a namespace: ${why}`] };
+  const size = SIZES[sizeName];
+  const seed = process.env.TURNPIKE_CHAOS_SEED ?? `${randomInt(2 ** 47)}`;
+  progress(`seed ${seed}: four validators start, ${BYZANTINE} is byzantine`);
+  await using net = await ValidatorsNet.start(VALIDATORS, {
+    commandFile: COMMAND_FILE,
+    times: TIMES,
+    prepare: makeByzantine,
+  });
+  try {
+    const attacked = { seed, seconds: seconds ?? size.seconds, size, progress };
+    return { figures: await attack(net, attacked) };
+  } catch (error) {
+    for (const line of await consensusFailures(net)) progress(line);
+    throw error;
+  }
 };

@@ -87,7 +87,7 @@ export const GENESIS = localGenesis({
 /** Modules beside the protocol's own whose parameters the account `dao` may change in generated histories. */
 const AUTHORITY_MESSAGES = ["auth.v1beta1.MsgUpdateParams", "bank.v1beta1.MsgUpdateParams", "bank.v1beta1.MsgSetSendEnabled", "staking.v1beta1.MsgUpdateParams"];
 
-function withGrants(appState: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function groundState(appState: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const state = appState.authz as { readonly authorization: readonly unknown[] };
   const more = AUTHORITY_MESSAGES.map((name) => {
     const msg = `/cosmos.${name}`;
@@ -99,8 +99,14 @@ function withGrants(appState: Readonly<Record<string, unknown>>): Readonly<Recor
     });
     return toApiJson(authz.GrantAuthorizationSchema, grant);
   });
-  return { ...appState, authz: { ...state, authorization: [...state.authorization, ...more] } };
+  const { params } = appState.proof as { readonly params: object };
+  return {
+    ...appState,
+    authz: { ...state, authorization: [...state.authorization, ...more] },
+    // Half of all claims need a proof.
+    proof: { params: { ...params, proof_request_probability: 0.5 } },
+  };
 }
 
 /** State of the genesis. */
-export const GROUND_STATE: Readonly<Record<string, unknown>> = withGrants(GENESIS.app_state);
+export const GROUND_STATE: Readonly<Record<string, unknown>> = groundState(GENESIS.app_state);

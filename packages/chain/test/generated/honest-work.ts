@@ -61,11 +61,11 @@ const isBase = (target: Uint8Array): boolean => target.every((byte) => byte === 
 function claimOf(ctx: Context, header: session.SessionHeader, operator: string): Any | undefined {
   const { serviceId, sessionStartBlockHeight: start } = header;
   const units = getComputeUnitsPerRelayAt(ctx, serviceId, start) ?? 1n;
-  const kind = (sha256(Buffer.from(header.sessionId + operator))[0] ?? 0) % 4;
+  const kind = (sha256(Buffer.from(header.sessionId + operator))[0] ?? 0) % 5;
   if (kind === 0) return undefined;
-  const isReal = kind === 1 && isBase(getDifficultyAt(ctx, serviceId, start).targetHash);
+  const isReal = kind < 3 && isBase(getDifficultyAt(ctx, serviceId, start).targetHash);
   const ledger = isReal ? ledgerOf(header, operator, units) : undefined;
-  const rootHash = ledger?.root() ?? madeUpRoot(kind === 2 ? 50n : 40_000n, units);
+  const rootHash = ledger?.root() ?? madeUpRoot(kind === 3 ? 50n : 40_000n, units);
   const claim = { supplierOperatorAddress: operator, sessionHeader: header, rootHash };
   return packAny(proof.MsgCreateClaimSchema, createMessage(proof.MsgCreateClaimSchema, claim));
 }

@@ -50,7 +50,7 @@ export function assertState(ctx: Context): void {
 }
 
 /** Maximum length of a log in a result; a result is kept by every node. */
-const MAX_LOG_BYTES = 400_000;
+const MAX_LOG_BYTES = 2_048;
 
 function assertEvents(events: readonly ChainEvent[]): void {
   for (const { type, attributes } of events) {

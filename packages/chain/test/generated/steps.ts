@@ -32,20 +32,23 @@ function executed(grantee: Actor, message: Any): Any {
   return packAny(authz.MsgExecSchema, createMessage(authz.MsgExecSchema, init));
 }
 
-function makerOf(chance: Chance): Make {
+const isAny = (): boolean => true;
+
+function makerOf(chance: Chance, isDrawn: (typeUrl: string) => boolean): Make {
   const { actors, staking, authority } = PLAUSIBLE;
   const makers = chance.weighted<ReadonlyMap<string, Make>>([
     [7, actors],
     [2, staking],
     [3, authority],
   ]);
-  return chance.pick([...makers.values()] as unknown as readonly [Make, ...Make[]]);
+  const drawn = [...makers].flatMap(([typeUrl, make]) => (isDrawn(typeUrl) ? [make] : []));
+  return chance.pick(drawn as unknown as readonly [Make, ...Make[]]);
 }
 
 /** A message and the actor that can sign it; undefined when no actor can. */
-function signable(setting: Setting, isChanged: boolean): readonly [Actor, Any] | undefined {
+function signable(setting: Setting, isChanged: boolean, isDrawn: (typeUrl: string) => boolean = isAny): readonly [Actor, Any] | undefined {
   const { chance } = setting;
-  const { schema, message } = makerOf(chance)(setting);
+  const { schema, message } = makerOf(chance, isDrawn)(setting);
   if (isChanged) mutate(chance, schema, message);
   const typeUrl = `/${schema.typeName}`;
   const any = packed(schema, message);
@@ -58,15 +61,22 @@ function signable(setting: Setting, isChanged: boolean): readonly [Actor, Any] |
   return [actor, wrapped];
 }
 
-/** A transaction of one message or several, plausible or changed at one to three places; undefined when no actor can sign. */
-export function drawStep(setting: Setting, isChanged: boolean): UnsignedStep | undefined {
+/**
+ * A transaction of one message or several, plausible or changed at one to three places; undefined when no actor can sign.
+ * @param isDrawn chooses by type URL; one of each kind at least
+ */
+export function drawStep(
+  setting: Setting,
+  isChanged: boolean,
+  isDrawn?: (typeUrl: string) => boolean,
+): UnsignedStep | undefined {
   const { chance } = setting;
-  const first = signable(setting, isChanged);
+  const first = signable(setting, isChanged, isDrawn);
   if (first === undefined) return undefined;
   const [signer, message] = first;
   const messages = [message];
   for (let i = 0; i < 3 && chance.often(0.15); i++) {
-    const more = signable(setting, isChanged);
+    const more = signable(setting, isChanged, isDrawn);
     if (more?.[0] === signer) messages.push(more[1]);
   }
   if (!isChanged || chance.often(0.9)) return { signer, messages, ...USUAL };

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { SIGNERS } from "../../../../packages/chain/test/generated/actors.ts";
-import { makeGround } from "../../../../packages/chain/test/generated/history.ts";
-
-import { sendStep, USUAL } from "../../../../packages/chain/test/generated/steps.ts";
 import { getAccount } from "../../../../packages/chain/src/modules/auth/accounts.ts";
 import { parseAddress } from "../../../../packages/chain/src/state/addresses.ts";
+import { SIGNERS } from "../../../../packages/chain/test/generated/actors.ts";
+import { makeGround } from "../../../../packages/chain/test/generated/history.ts";
+import { sendStep, USUAL } from "../../../../packages/chain/test/generated/steps.ts";
 import { BYZANTINE_BLOCKS } from "./byzantine-blocks.ts";
 
 suite("blocks of a byzantine proposer, when they are delivered after all", () => {
