@@ -1,6 +1,7 @@
-import { AppError, isAppError, isEngineLimit } from "@turnpike/base";
+import { AppError, isEngineLimit } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { type Any, baseAbci, createMessage, encodeMessage, packAny } from "@turnpike/proto";
+import { stopsNode } from "../state/block-parts.ts";
 import {
   addEvents,
   type BlockInfo,
@@ -34,7 +35,7 @@ const NOTHING = new Uint8Array(0);
 /**
  * Out of gas is the transaction's own fault. Another error of the program is the same on every node, and is recovered from as
  * the SDK recovers from a panic: it must not stop the chain. One that comes of this machine is not: in a block the node stops,
- * or it would keep a result that others do not have. A damaged state stops it, too.
+ * or it would keep a result that others do not have. A damaged store stops it, too.
  */
 function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>): Outcome<T> {
   try {
@@ -43,7 +44,7 @@ function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>):
     if (error instanceof OutOfGas) {
       return fail(SDK.outOfGas, `${error.message}; gasWanted: ${gas.limit ?? 0n}, gasUsed: ${gas.used}`);
     }
-    if (isAppError(error)) throw error;
+    if (stopsNode(error)) throw error;
     if (mode === "deliver" && isEngineLimit(error)) throw new AppError("CHAIN_ENGINE_LIMIT", { cause: error });
     return fail({ codespace: "sdk", code: 111_222, text: "panic" }, "recovered");
   }

@@ -9,15 +9,17 @@ import {
   relayResponseSignBytes,
   splitRelay,
 } from "@turnpike/protocol";
+import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
 import { getComputeUnitsPerRelayAt } from "../service/state.ts";
 import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./errors.ts";
+import { holdClaim, isHeld } from "./held-claims.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
 import { accountKey, ringKeys, ringMemberCount } from "./ring-keys.ts";
-import { getClaim, proofs, setClaim } from "./state.ts";
+import { type claimKey, getClaim, proofs, setClaim } from "./state.ts";
 
 /** What the end of the block checks proofs with. */
 export interface ProofModules {
@@ -107,24 +109,36 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
 
 /** Checks every proof of this block, notes the verdict in its claim, and removes the proof. */
 export function validateProofs(ctx: Context, modules: ProofModules): void {
-  const waiting = [...proofs.entries(ctx)];
-  for (const [[sessionId, operator], submitted] of waiting) {
-    proofs.remove(ctx, [sessionId, operator]);
-    const stored = getClaim(ctx, sessionId, operator);
-    if (stored === undefined) continue;
-    const claim = protocolClaim(stored);
-    const fault = proofFault(ctx, claim, submitted.closestMerkleProof, modules);
-    const { VALIDATED, INVALID } = proof.ClaimProofStatus;
-    const status = fault === undefined ? VALIDATED : INVALID;
-    setClaim(ctx, { ...stored, proofValidationStatus: status });
-    emit(ctx, proof.EventProofValidityCheckedSchema, {
-      blockHeight: ctx.block.heightBlocks,
-      failureReason: fault?.text ?? "",
-      serviceId: claim.sessionHeader.serviceId,
-      applicationAddress: claim.sessionHeader.applicationAddress,
-      sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
-      claimProofStatusInt: status,
-      supplierOperatorAddress: operator,
-    });
+  const waiting = [...proofs.entries(ctx)].filter(([key]) => !isHeld(ctx, key));
+  for (const [key, submitted] of waiting) {
+    const part = { part: "proof", item: key.join("/") };
+    const checked = runPart(ctx, part, (branch) => validateProof(branch, key, submitted, modules));
+    // Neither paid nor slashed for a fault that is not in the proof.
+    if (!checked.ok) holdClaim(ctx, key);
   }
+}
+
+function validateProof(
+  ctx: Context,
+  [sessionId, operator]: ReturnType<typeof claimKey>,
+  submitted: proof.Proof,
+  modules: ProofModules,
+): void {
+  proofs.remove(ctx, [sessionId, operator]);
+  const stored = getClaim(ctx, sessionId, operator);
+  if (stored === undefined) return;
+  const claim = protocolClaim(stored);
+  const fault = proofFault(ctx, claim, submitted.closestMerkleProof, modules);
+  const { VALIDATED, INVALID } = proof.ClaimProofStatus;
+  const status = fault === undefined ? VALIDATED : INVALID;
+  setClaim(ctx, { ...stored, proofValidationStatus: status });
+  emit(ctx, proof.EventProofValidityCheckedSchema, {
+    blockHeight: ctx.block.heightBlocks,
+    failureReason: fault?.text ?? "",
+    serviceId: claim.sessionHeader.serviceId,
+    applicationAddress: claim.sessionHeader.applicationAddress,
+    sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
+    claimProofStatusInt: status,
+    supplierOperatorAddress: operator,
+  });
 }
