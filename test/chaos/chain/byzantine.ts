@@ -9,7 +9,7 @@ import { ChainClient, signTx } from "@turnpike/chain-client";
 import { chainHome } from "@turnpike/chain-node";
 import { openChainStore } from "@turnpike/chain-store";
 import { sha256 } from "@turnpike/crypto";
-import { namedKey, PORTS, type TestnetLayout } from "@turnpike/devnet";
+import { namedKey, PORTS, type TestnetLayout, votesText } from "@turnpike/devnet";
 import { bank, createMessage, packAny } from "@turnpike/proto";
 import { GasMeter } from "../../../packages/chain/src/state/gas.ts";
 import { assertState } from "../../../packages/chain/test/generated/invariants.ts";
@@ -182,9 +182,14 @@ async function assertSupply(layout: TestnetLayout, latest: bigint): Promise<void
   assertState({ block, mode: "query", state, gas: new GasMeter(), events: [] });
 }
 
-/** Lines of the nodes' logs that say why consensus ended. */
-async function consensusFailures(net: ValidatorsNet): Promise<string[]> {
-  const lines: string[] = [];
+/** Votes of the nodes that answer, the newest hostile blocks, and lines of the logs that say why consensus ended. */
+async function whatStopped(net: ValidatorsNet): Promise<string[]> {
+  const lines = (await proposedBlocks(net.layout)).slice(-3).map((block) => JSON.stringify(block));
+  for (const name of net.present) {
+    await using client = new ChainClient({ url: net.urls(name).rpc }, { clock: systemClock });
+    const answer = await client.call("consensus_state", {}).catch(() => undefined);
+    lines.push(`${name}: ${answer?.ok === true ? votesText(answer.result) : "no answer"}`);
+  }
   for (const name of net.names) {
     for (const program of ["cometbft", "turnpike"] as const) {
       const text = await readFile(net.layout.logFile(name, program), "utf8").catch(() => "");
@@ -284,7 +289,7 @@ export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }
     const attacked = { seed, seconds: seconds ?? size.seconds, size, progress };
     return { figures: await attack(net, attacked) };
   } catch (error) {
-    for (const line of await consensusFailures(net)) progress(line);
+    for (const line of await whatStopped(net)) progress(line);
     throw error;
   }
 };
