@@ -389,6 +389,20 @@ export const ERRORS = {
     "The chain's state breaks a rule that every block keeps; the node stops before it makes it worse.",
     "Run `npx turnpike chain verify --home <folder>`, keep the folder, and report what the message names.",
   ),
+  CHAIN_UPGRADE: row(
+    500,
+    -32603,
+    false,
+    "The chain upgrades at this block to rules that this program does not know; the node stops before it runs the block.",
+    "Install the version that the plan's `info` names and start it on the same folder; `npx turnpike chain rules` shows what a program has and a chain needs.",
+  ),
+  CHAIN_RULES: row(
+    500,
+    -32603,
+    false,
+    "The chain's state was made by rules that this program does not know.",
+    "Install the version that made it, or a later one; `npx turnpike chain rules` shows the rules that a program has.",
+  ),
   CHAIN_STORE_FULL: row(
     500,
     -32603,

@@ -26,13 +26,9 @@ function changed(change: (parts: { body: txs.TxBody; authInfo: txs.AuthInfo }) =
 suite("what decision 0009 lists as not built", () => {
   const { application, source, options } = testApi();
 
-  test("queries of feegrant, upgrade and circuit are unknown", async () => {
+  test("queries of feegrant and circuit are unknown", async () => {
     const api = new ChainApi(options, { application, source, log: silentLog });
-    for (const path of [
-      "feegrant.v1beta1.Query/Allowances",
-      "upgrade.v1beta1.Query/CurrentPlan",
-      "circuit.v1.Query/X",
-    ]) {
+    for (const path of ["feegrant.v1beta1.Query/Allowances", "circuit.v1.Query/X"]) {
       const [service] = path.split("/");
       const answer = await api.call(`/cosmos.${path}`, NOTHING, undefined);
       assert.ok(!answer.ok);

@@ -3,12 +3,14 @@ export { BlockMeter } from "./app/block-meter.ts";
 export { ChainApp, type ChainAppOptions } from "./app/chain-app.ts";
 export { chainStartOf } from "./app/chain-start.ts";
 export {
+  BLOCK_ORDER,
   type PocketMachine,
   type PocketMachineOptions,
   PROTOCOL_VERSION,
   pocketMachine,
 } from "./app/pocket-machine.ts";
 export { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "./app/query-answers.ts";
+export { RULE_SETS } from "./app/rule-sets.ts";
 export { eventMessages, simulateResponse, simulationJson } from "./app/simulation-answers.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app/state-machine.ts";
 export type { AbciQuerier, AppAnswer, Application, ChainStart, DrivenApplication, GrpcAnswer } from "./app/types.ts";
@@ -49,6 +51,7 @@ export {
 } from "./state/module.ts";
 export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
+export { RULES, type RuleSet, Rules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
 export { MAX_TX_BYTES } from "./tx/tx-bounds.ts";

@@ -73,6 +73,31 @@ export const chainEarliestHeight: MetricSpec = {
   aggregator: "max",
 };
 
+/** Rules that blocks are run by, each with the height at which it began. */
+export const chainRulesHeight: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_chain_rules_height",
+  help: "First block that was run by these rules; 0 when the genesis had them.",
+  labels: ["rules"],
+  aggregator: "max",
+};
+
+/** Height of the upgrade that is planned. */
+export const chainUpgradeHeight: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_chain_upgrade_height",
+  help: "Height at which the planned upgrade changes the rules of blocks; 0 without a plan.",
+  aggregator: "max",
+};
+
+/** The planned upgrade stops this node. */
+export const chainUpgradeUnknown: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_chain_upgrade_unknown",
+  help: "1 while an upgrade is planned that this program does not have: the node will stop at its height.",
+  aggregator: "max",
+};
+
 /** Metrics of the state machine, its application and its threads. */
 export const CHAIN_METRICS: readonly MetricSpec[] = [
   chainHeight,
@@ -84,4 +109,7 @@ export const CHAIN_METRICS: readonly MetricSpec[] = [
   chainQueriesWaiting,
   chainQueryThreadsLostTotal,
   chainEarliestHeight,
+  chainRulesHeight,
+  chainUpgradeHeight,
+  chainUpgradeUnknown,
 ];

@@ -77,7 +77,7 @@ async function start(more: { readonly cors?: boolean; readonly maxBodyBytes?: nu
 
 /** Parts of the real chain that this one does not have: 501. */
 const NOT_BUILT =
-  /^\/(ibc|pokt-network\/poktroll\/migration|cosmos\/(distribution|gov|mint|evidence|feegrant|params|upgrade|slashing)|cosmos\/staking\/v1beta1\/historical_info)\//;
+  /^\/(ibc|pokt-network\/poktroll\/migration|cosmos\/(distribution|gov|mint|evidence|feegrant|params|slashing)|cosmos\/staking\/v1beta1\/historical_info)\//;
 /** What only the recorded chain's history has. */
 const HISTORY =
   /^(gateway\.json with metadata|proof\.json claim( validated)?|service\.json (with metadata|one dehydrated|cupr history)|supplier\.json (owner differs|one dehydrated))$/;

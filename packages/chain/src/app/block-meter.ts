@@ -39,7 +39,7 @@ export const METER_BLOCKS = INTERVALS;
 
 /** Counts and times what a node does with blocks and transactions, and knows their pace. The application reports them. */
 export class BlockMeter {
-  readonly #metrics: Metrics;
+  readonly metrics: Metrics;
   readonly #clock: Clock;
   // Newest last; of headers, so that a node that catches up has the chain's pace and not its own.
   readonly #intervalsMs: number[] = [];
@@ -48,7 +48,7 @@ export class BlockMeter {
   #results: readonly { readonly code: number }[] = [];
 
   constructor({ metrics, clock }: BlockMeterModules = {}) {
-    this.#metrics = metrics ?? noMetrics;
+    this.metrics = metrics ?? noMetrics;
     this.#clock = clock ?? systemClock;
   }
 
@@ -72,15 +72,15 @@ export class BlockMeter {
   stands(block: BlockMoment, earliestBlocks: bigint): void {
     const { heightBlocks, timeNanos } = block;
     this.#follow(block);
-    this.#metrics.set(chainHeight, Number(heightBlocks));
-    this.#metrics.set(chainBlockTimestampSeconds, Number(timeNanos) / 1e9);
-    this.#metrics.set(chainEarliestHeight, Number(earliestBlocks));
+    this.metrics.set(chainHeight, Number(heightBlocks));
+    this.metrics.set(chainBlockTimestampSeconds, Number(timeNanos) / 1e9);
+    this.metrics.set(chainEarliestHeight, Number(earliestBlocks));
   }
 
   /** Begins to time a stage. @returns what ends it; not called, nothing was timed */
   begin(stage: BlockStage): () => void {
     const beganMs = this.#clock.monotonicMs();
-    return () => this.#metrics.observe(chainBlockStageSeconds, (this.#clock.monotonicMs() - beganMs) / 1000, { stage });
+    return () => this.metrics.observe(chainBlockStageSeconds, (this.#clock.monotonicMs() - beganMs) / 1000, { stage });
   }
 
   /** Reports a block that was run; it counts once {@link committed} reports that it was written. */
@@ -94,16 +94,16 @@ export class BlockMeter {
     this.#results = [];
     let failed = 0;
     for (const { code } of results) if (code !== 0) failed++;
-    this.#metrics.count(chainTxsTotal, { result: "ok" }, results.length - failed);
-    this.#metrics.count(chainTxsTotal, { result: "failed" }, failed);
+    this.metrics.count(chainTxsTotal, { result: "ok" }, results.length - failed);
+    this.metrics.count(chainTxsTotal, { result: "failed" }, failed);
     const intervalMs = this.#lastIntervalMs;
-    if (intervalMs !== undefined) this.#metrics.observe(chainBlockIntervalSeconds, intervalMs / 1000);
+    if (intervalMs !== undefined) this.metrics.observe(chainBlockIntervalSeconds, intervalMs / 1000);
   }
 
   /** Reports a check for the mempool. @param again it was checked before */
   checked(again: boolean, code: number): void {
     const [kind, result] = [again ? "again" : "new", code === 0 ? "ok" : "failed"];
-    this.#metrics.count(chainChecksTotal, { kind, result });
+    this.metrics.count(chainChecksTotal, { kind, result });
   }
 
   #follow({ heightBlocks, timeNanos }: BlockMoment): void {

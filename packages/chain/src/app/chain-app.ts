@@ -10,6 +10,7 @@ import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
 import { blockInfoChange, readBlockInfo, readPastBlocks } from "./block-infos.ts";
 import { BlockMeter, METER_BLOCKS } from "./block-meter.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
+import { RulesWatch } from "./rules-watch.ts";
 import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
 import type { BlockOutcome, StateMachine } from "./state-machine.ts";
 import type { AppAnswer, ChainStart, DrivenApplication, GrpcAnswer, RunBlock } from "./types.ts";
@@ -76,11 +77,13 @@ export class ChainApp implements DrivenApplication {
   readonly #bounds: BlockBounds;
   readonly #queries: AppQueries;
   readonly #simulations: Simulations;
+  readonly #rulesWatch: RulesWatch;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
   #observer: CheckObserver | undefined;
   #pending: BlockChanges | undefined;
 
+  /** @throws AppError CHAIN_RULES when the store's state was made by rules that the machine does not have */
   constructor(
     { version, maxBlockGas, maxBlockBytes }: ChainAppOptions,
     { machine, store, log, meter }: ChainAppModules,
@@ -93,8 +96,14 @@ export class ChainApp implements DrivenApplication {
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(readPastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
+    this.#rulesWatch = new RulesWatch({
+      programRules: machine.rules,
+      metrics: this.#meter.metrics,
+      log: log ?? silentLog,
+    });
     this.#simulations = new Simulations(SIMULATION_BOUNDS, { pauses: true });
     this.#start = readStart(store);
+    this.#checkRules();
     this.#remakeCheck();
   }
 
@@ -163,7 +172,16 @@ export class ChainApp implements DrivenApplication {
     this.#start = readStart(this.#store);
     this.#check = undefined;
     this.#pending = undefined;
+    this.#checkRules();
     this.#remakeCheck();
+  }
+
+  // A state of later rules would be read, and go on, in a way that no other node follows.
+  #checkRules(): void {
+    const newest = this.#store.latestHeightBlocks();
+    if (newest === undefined || this.#start === undefined) return;
+    const reader = this.#store.at(newest);
+    this.#rulesWatch.check(this.#machine.rulesAhead(reader, readBlockInfo(reader, this.chainId)));
   }
 
   run(block: BlockInfo, txs: readonly Bytes[]): RunBlock {
@@ -300,6 +318,7 @@ export class ChainApp implements DrivenApplication {
     const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
     this.#check = { block: began, state: new Overlay(reader) };
     this.#meter.stands(block, this.#store.earliestHeightBlocks());
+    this.#rulesWatch.stands(this.#machine.rulesAhead(reader, block), newest);
     this.#reportCheck();
   }
 }

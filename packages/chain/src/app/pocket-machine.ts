@@ -15,8 +15,11 @@ import { sharedModule } from "../modules/shared/shared-module.ts";
 import { stakingModule } from "../modules/staking/staking-module.ts";
 import { supplierModule } from "../modules/supplier/supplier-module.ts";
 import { tokenomicsModule } from "../modules/tokenomics/tokenomics-module.ts";
+import { upgradeModule } from "../modules/upgrade/upgrade-module.ts";
 import type { MessageHandler, Module } from "../state/module.ts";
+import type { RuleSet } from "../state/rules.ts";
 import type { GasPrice } from "../tx/fees.ts";
+import { RULE_SETS } from "./rule-sets.ts";
 import { StateMachine } from "./state-machine.ts";
 
 /** The release of the network's own node whose behaviour this chain has. Relay miners ask for at least 0.1.25. */
@@ -27,6 +30,10 @@ export interface PocketMachineOptions {
   readonly gasPrices: readonly GasPrice[];
   /** Consensus parameters of the genesis, for who asks. */
   readonly consensusParams?: cometTypes.ConsensusParams;
+  /** Rules that blocks can be run by, in their order; by default all that this program has. */
+  readonly rules?: readonly RuleSet[];
+  /** Heights at which a planned upgrade is dropped. */
+  readonly skipHeights?: ReadonlySet<bigint>;
 }
 
 /** The relay protocol's state machine, and its modules for the servers that list them. */
@@ -61,17 +68,24 @@ const MODULE_ACCOUNTS: Readonly<Record<string, readonly string[]>> = {
 /** Accounts that no message may send coins to; those that hold stakes are not among them. */
 const BLOCKED = ["fee_collector", "distribution", "mint", "bonded_tokens_pool", "not_bonded_tokens_pool"];
 
-/** In what order blocks begin and end: settlement before unbonding, parameters of the next session last. */
-const ORDER = {
-  beginBlock: ["auth", "authz", "supplier"],
+/** In what order blocks begin and end: an upgrade before all else, settlement before unbonding, parameters of the next session last. */
+export const BLOCK_ORDER = {
+  beginBlock: ["upgrade", "auth", "authz", "supplier"],
   endBlock: ["staking", "service", "session", "proof", "tokenomics", "gateway", "application", "supplier", "shared"],
 };
 
 /** The state machine of the relay protocol's chain. Its authority is the account of the module `gov`. */
-export function pocketMachine({ gasPrices, consensusParams }: PocketMachineOptions): PocketMachine {
+export function pocketMachine({
+  gasPrices,
+  consensusParams,
+  rules = RULE_SETS,
+  skipHeights,
+}: PocketMachineOptions): PocketMachine {
   const authority = moduleAddress("gov");
   const handlers = new Map<string, MessageHandler>();
   const modules: readonly Module[] = [
+    // First: what a genesis begins with is read by the rules that it names.
+    upgradeModule({ authority, rules, ...(skipHeights === undefined ? {} : { skipHeights }) }),
     authModule({ moduleAccounts: MODULE_ACCOUNTS, authority }),
     bankModule({ blocked: new Set(BLOCKED.map(moduleAddress)), authority }),
     stakingModule({ authority }),
@@ -90,5 +104,5 @@ export function pocketMachine({ gasPrices, consensusParams }: PocketMachineOptio
   for (const { messages = {} } of modules) {
     for (const [typeUrl, handler] of Object.entries(messages)) handlers.set(typeUrl, handler);
   }
-  return { machine: new StateMachine({ gasPrices, order: ORDER }, modules), modules };
+  return { machine: new StateMachine({ gasPrices, order: BLOCK_ORDER, rules }, modules), modules };
 }

@@ -1,6 +1,7 @@
 import { AppError, isAppError } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
-import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
+import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
+import { plannedUpgrade } from "../modules/upgrade/plan.ts";
 import { addressText } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
@@ -8,11 +9,13 @@ import { GasMeter } from "../state/gas.ts";
 import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
+import { type RuleSet, type Rules, rulesOf } from "../state/rules.ts";
 import { decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import { runTx } from "../tx/run-tx.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
+import { RULE_SETS } from "./rule-sets.ts";
 
 export interface StateMachineOptions {
   /** What the mempool asks for; every node may have its own. */
@@ -22,6 +25,14 @@ export interface StateMachineOptions {
    * named has no such step.
    */
   readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
+  /** Rules that blocks can be run by, in their order; by default all that this program has. */
+  readonly rules?: readonly RuleSet[];
+}
+
+/** By what rules the next block is run, and the upgrade that is planned. */
+export interface RulesAhead {
+  readonly rules: Rules;
+  readonly plan: upgrade.Plan | undefined;
 }
 
 /** What one block, or the genesis, does to the state. */
@@ -49,11 +60,14 @@ export class StateMachine {
   readonly #handlers: ReadonlyMap<string, MessageHandler>;
   readonly #queries: ReadonlyMap<string, QueryHandler>;
   readonly #gasPrices: readonly GasPrice[];
+  /** Rules that blocks can be run by, in their order. */
+  readonly rules: readonly RuleSet[];
   readonly #decoded = new DecodedTxs();
   readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
-  constructor({ gasPrices, order }: StateMachineOptions, modules: readonly Module[]) {
+  constructor({ gasPrices, order, rules = RULE_SETS }: StateMachineOptions, modules: readonly Module[]) {
+    this.rules = rules;
     this.#modules = modules;
     this.#beginning = order === undefined ? modules : inOrder(modules, order.beginBlock);
     this.#ending = order === undefined ? modules : inOrder(modules, order.endBlock);
@@ -143,6 +157,12 @@ export class StateMachine {
   signersOf(bytes: Bytes): readonly string[] {
     const decoded = decodeTx(bytes, this.#handlers);
     return decoded.ok ? decoded.value.signers.map(addressText) : [];
+  }
+
+  /** What the state after a block says of the rules. */
+  rulesAhead(reader: StateReads, block: BlockInfo): RulesAhead {
+    const ctx = contextOn(new Overlay(reader), block, "query");
+    return { rules: rulesOf(ctx), plan: plannedUpgrade(ctx) };
   }
 
   /** True when a module answers this gRPC path. */

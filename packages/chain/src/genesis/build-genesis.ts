@@ -20,7 +20,10 @@ import {
   supplier,
   toApiJson,
   tokenomics,
+  typeUrlOf,
+  upgrade,
 } from "@turnpike/proto";
+import { appliedRulesJson, RULES } from "../state/rules.ts";
 import { STAKE_DENOM } from "../state/stakes.ts";
 import type { GenesisDocument } from "./genesis-file.ts";
 import { type GenesisValidator, genesisTx } from "./gentx.ts";
@@ -66,6 +69,14 @@ const PARAM_MODULES = [
   "supplier",
   "tokenomics",
 ] as const;
+/** Messages of the authority that the DAO may send, by type URL. */
+const AUTHORITY_MESSAGES: readonly string[] = [
+  ...PARAM_MODULES.flatMap((name) =>
+    ["MsgUpdateParams", "MsgUpdateParam"].map((message) => `/pocket.${name}.${message}`),
+  ),
+  typeUrlOf(upgrade.MsgSoftwareUpgradeSchema),
+  typeUrlOf(upgrade.MsgCancelUpgradeSchema),
+];
 const NO_EXPIRY = { seconds: BigInt(Date.UTC(2500, 0, 1) / 1_000), nanos: 0 };
 
 function json<Desc extends DescMessage>(schema: Desc, init: MessageInitShape<Desc>): ApiJson {
@@ -119,17 +130,15 @@ function bankState(plan: GenesisPlan): ApiJson {
 function grants(daoAddress: string): ApiJson {
   const granter = moduleAddress("gov");
   return json(authz.GenesisStateSchema, {
-    authorization: PARAM_MODULES.flatMap((name) =>
-      ["MsgUpdateParams", "MsgUpdateParam"].map((message) => ({
-        granter,
-        grantee: daoAddress,
-        authorization: packAny(
-          authz.GenericAuthorizationSchema,
-          createMessage(authz.GenericAuthorizationSchema, { msg: `/pocket.${name}.${message}` }),
-        ),
-        expiration: NO_EXPIRY,
-      })),
-    ),
+    authorization: AUTHORITY_MESSAGES.map((msg) => ({
+      granter,
+      grantee: daoAddress,
+      authorization: packAny(
+        authz.GenericAuthorizationSchema,
+        createMessage(authz.GenericAuthorizationSchema, { msg }),
+      ),
+      expiration: NO_EXPIRY,
+    })),
   });
 }
 
@@ -154,6 +163,8 @@ export function buildGenesis(plan: GenesisPlan): GenesisDocument {
     app_hash: null,
     app_state: {
       ...UNBUILT_MODULES,
+      // By name: a later program must begin this genesis by the same rules.
+      upgrade: { rules: appliedRulesJson(RULES.map((name) => ({ name, heightBlocks: 0n }))) },
       auth: authState(plan.accounts),
       bank: bankState(plan),
       authz: grants(plan.daoAddress),

@@ -119,6 +119,5 @@ export const UNBUILT_MODULES: Readonly<Record<string, unknown>> = {
     signing_infos: [],
     missed_blocks: [],
   },
-  upgrade: {},
   vesting: {},
 };

@@ -26,6 +26,7 @@ const STOPPING: ReadonlySet<string> = new Set([
   "CHAIN_INVARIANT",
   "CHAIN_ENGINE_LIMIT",
   "CHAIN_RULES",
+  "CHAIN_UPGRADE",
 ]);
 
 /** True for an error after which a node must not go on, whatever it was doing. */

@@ -24,7 +24,7 @@ export const LOCAL_SERVICES: readonly string[] = SUPPLIED.map(({ serviceId }) =>
 
 /** Reads of a Cosmos-style chain that the local node does not have: modules that are not built, and an old route. */
 const UNBUILT =
-  /^GET (\/cosmos\/(distribution|evidence|feegrant|gov|mint|params|slashing|upgrade)\/|\/ibc\/|\/cosmos\/staking\/v1beta1\/historical_info\/|\/syncing$)/;
+  /^GET (\/cosmos\/(distribution|evidence|feegrant|gov|mint|params|slashing)\/|\/ibc\/|\/cosmos\/staking\/v1beta1\/historical_info\/|\/syncing$)/;
 
 /** Operations of the local `pocket` that are not advertised. */
 export function unbuiltOperations(): string[] {

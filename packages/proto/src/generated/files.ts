@@ -46,6 +46,7 @@ import { file_cosmos_tx_signing_v1beta1_signing } from "./cosmos/tx/signing/v1be
 import { file_cosmos_tx_v1beta1_service } from "./cosmos/tx/v1beta1/service_pb.ts";
 import { file_cosmos_tx_v1beta1_tx } from "./cosmos/tx/v1beta1/tx_pb.ts";
 import { file_cosmos_upgrade_v1beta1_query } from "./cosmos/upgrade/v1beta1/query_pb.ts";
+import { file_cosmos_upgrade_v1beta1_tx } from "./cosmos/upgrade/v1beta1/tx_pb.ts";
 import { file_cosmos_upgrade_v1beta1_upgrade } from "./cosmos/upgrade/v1beta1/upgrade_pb.ts";
 import { file_cosmos_proto_cosmos } from "./cosmos_proto/cosmos_pb.ts";
 import { file_grpc_reflection_v1_reflection } from "./grpc/reflection/v1/reflection_pb.ts";
@@ -168,6 +169,7 @@ export const FILES: readonly DescFile[] = [
   file_cosmos_tx_v1beta1_service,
   file_cosmos_tx_v1beta1_tx,
   file_cosmos_upgrade_v1beta1_query,
+  file_cosmos_upgrade_v1beta1_tx,
   file_cosmos_upgrade_v1beta1_upgrade,
   file_cosmos_proto_cosmos,
   file_grpc_reflection_v1_reflection,

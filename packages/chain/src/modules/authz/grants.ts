@@ -52,6 +52,18 @@ export function getGrant(ctx: Context, key: GrantKey): authz.Grant | undefined {
   return grants.get(ctx, stateKey(key));
 }
 
+/** The grants of one type that an account gave, with those whom it gave them to. */
+export function grantsByGranter(
+  ctx: Context,
+  granter: Bytes,
+  typeUrl: string,
+): readonly { readonly grantee: Bytes; readonly expiration: Timestamp | undefined }[] {
+  const within = lengthPrefixedCodec.encode(granter);
+  return [...grants.entries(ctx, { within })].flatMap(([[, [grantee, type]], { expiration }]) =>
+    type === typeUrl ? [{ grantee, expiration }] : [],
+  );
+}
+
 function eventOf({ granter, grantee, typeUrl }: GrantKey): { msgTypeUrl: string; granter: string; grantee: string } {
   return { msgTypeUrl: typeUrl, granter: addressText(granter), grantee: addressText(grantee) };
 }

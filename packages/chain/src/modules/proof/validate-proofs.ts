@@ -13,8 +13,8 @@ import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
-import { getComputeUnitsPerRelayAt } from "../service/state.ts";
-import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
+import { SessionFacts } from "../session/facts.ts";
+import { protocolClaim } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./errors.ts";
 import { holdClaim, isHeld } from "./held-claims.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
@@ -42,8 +42,8 @@ function requestSignatureFault(
 ): TxFault | undefined {
   const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
   if (digest === undefined) return faultOf(RELAY.ringRequest, "error getting relay request signable bytes");
-  const { applicationAddress, sessionEndBlockHeight } = claim.sessionHeader;
-  const keys = ringKeys(ctx, applicationAddress, sessionEndBlockHeight);
+  const { applicationAddress } = claim.sessionHeader;
+  const keys = ringKeys(ctx, claim.sessionHeader);
   if (!keys.ok) {
     const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
     return faultOf(RELAY.ringRequest, text);
@@ -82,13 +82,14 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
   if (digest === undefined || !cosmosVerify(digest, signature, key.value)) {
     return faultOf(RELAY.response, "invalid signature");
   }
-  const { sessionId, sessionEndBlockHeight, serviceId, sessionStartBlockHeight } = claim.sessionHeader;
-  const path = proofPath(proofSeedBlockHash(ctx, sessionEndBlockHeight), sessionId);
+  const { sessionId, serviceId } = claim.sessionHeader;
+  const facts = new SessionFacts(ctx, claim.sessionHeader);
+  const path = proofPath(facts.proofSeedBlockHash(), sessionId);
   if (!bytesEqual(path, leaf.closest.path)) {
     const text = `the path of the proof provided (${hex(leaf.closest.path)}) does not match one expected by the onchain protocol (${hex(path)})`;
     return faultOf(PROOF.invalidProof, text);
   }
-  const units = getComputeUnitsPerRelayAt(ctx, serviceId, sessionStartBlockHeight);
+  const units = facts.computeUnitsPerRelay();
   if (leaf.weight !== units) {
     const text = `the proven relay weighs ${leaf.weight} compute units, not the ${units ?? 0n} of service ${serviceId}`;
     return faultOf(PROOF.invalidProof, text);

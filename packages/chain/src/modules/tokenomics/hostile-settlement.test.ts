@@ -82,7 +82,7 @@ suite("actors that change between claim and settlement", () => {
     const key = [SERVICE, [1n, addressOf("supplier 0")]] as const;
     const config = serviceConfigs.get(made.ctx, key);
     assert.ok(config);
-    serviceConfigs.set(made.ctx, key, { ...config, deactivationHeight: 20n });
+    serviceConfigs.set(made.ctx, key, { ...config, deactivationHeight: 11n });
     assert.deepEqual(settled(made).sort(), ["EventClaimDiscarded", "EventClaimSettled"]);
     assert.equal(paid(made, "owner 0"), 0n);
   });

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Any, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_any, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/upgrade/v1beta1/upgrade.proto.
  */
 export const file_cosmos_upgrade_v1beta1_upgrade: GenFile = /*@__PURE__*/
-  fileDesc("CiRjb3Ntb3MvdXBncmFkZS92MWJldGExL3VwZ3JhZGUucHJvdG8SFmNvc21vcy51cGdyYWRlLnYxYmV0YTEimQEKBFBsYW4SDAoEbmFtZRgBIAEoCRIsCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEICGAESDgoGaGVpZ2h0GAMgASgDEgwKBGluZm8YBCABKAkSNwoVdXBncmFkZWRfY2xpZW50X3N0YXRlGAUgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueUICGAEiLgoNTW9kdWxlVmVyc2lvbhIMCgRuYW1lGAEgASgJEg8KB3ZlcnNpb24YAiABKARiBnByb3RvMw", [file_google_protobuf_any, file_google_protobuf_timestamp]);
+  fileDesc("CiRjb3Ntb3MvdXBncmFkZS92MWJldGExL3VwZ3JhZGUucHJvdG8SFmNvc21vcy51cGdyYWRlLnYxYmV0YTEingEKBFBsYW4SDAoEbmFtZRgBIAEoCRIxCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHGAGo57AqARIOCgZoZWlnaHQYAyABKAMSDAoEaW5mbxgEIAEoCRI3ChV1cGdyYWRlZF9jbGllbnRfc3RhdGUYBSABKAsyFC5nb29nbGUucHJvdG9idWYuQW55QgIYASIuCg1Nb2R1bGVWZXJzaW9uEgwKBG5hbWUYASABKAkSDwoHdmVyc2lvbhgCIAEoBGIGcHJvdG8z", [file_amino_amino, file_google_protobuf_any, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message cosmos.upgrade.v1beta1.Plan
