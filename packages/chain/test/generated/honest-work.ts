@@ -3,10 +3,10 @@ import { type Any, createMessage, packAny, proof, type session } from "@turnpike
 import { isSessionEnd, sessionWindows } from "@turnpike/protocol";
 import { makeRelay, RelayLedger } from "@turnpike/testkit/chain-relays";
 import { applications } from "../../src/modules/application/state.ts";
-import { proofSeedBlockHash } from "../../src/modules/proof/claim-facts.ts";
 import { claims } from "../../src/modules/proof/state.ts";
 import { getComputeUnitsPerRelayAt, getDifficultyAt } from "../../src/modules/service/state.ts";
 import { outlineSession } from "../../src/modules/session/hydrate.ts";
+import { getBlockHash } from "../../src/modules/session/state.ts";
 import { getSharedParamsAt, protocolParams } from "../../src/modules/shared/state.ts";
 import type { Context } from "../../src/state/context.ts";
 import { type Actor, actorOf, PRIVATE_KEYS, SIGNERS } from "./actors.ts";
@@ -92,7 +92,8 @@ export function honestProof(ctx: Context, header: session.SessionHeader, operato
   const { serviceId, sessionStartBlockHeight, sessionEndBlockHeight } = header;
   const units = getComputeUnitsPerRelayAt(ctx, serviceId, sessionStartBlockHeight) ?? 1n;
   const ledger = ledgers.get(`${header.sessionId}/${operator}/${units}`);
-  return ledger?.proof(proofSeedBlockHash(ctx, sessionEndBlockHeight));
+  const windows = sessionWindows(protocolParams(getSharedParamsAt(ctx, sessionEndBlockHeight)), sessionEndBlockHeight);
+  return ledger?.proof(getBlockHash(ctx, windows.proofOpenHeight - 1n));
 }
 
 function proofsOfSession(ctx: Context, end: bigint): WorkMessage[] {

@@ -17,6 +17,7 @@ import {
   supplier,
   tokenomics,
   typeUrlOf,
+  upgrade,
 } from "@turnpike/proto";
 import type { Chance } from "@turnpike/testkit/chance";
 import { honestProof } from "./honest-work.ts";
@@ -350,6 +351,11 @@ const authorityMessages = [
       minCommissionRate: s.chance.pick(RATES),
     },
   })),
+  of(upgrade.MsgSoftwareUpgradeSchema, (s) => ({
+    authority: AUTHORITY,
+    plan: { name: "later", height: s.ctx.block.heightBlocks + 1_000_000n, info: "" },
+  })),
+  of(upgrade.MsgCancelUpgradeSchema, () => ({ authority: AUTHORITY })),
   of(service.MsgUpdateParamsSchema, (s) => ({
     authority: AUTHORITY,
     params: { addServiceFee: coin(s.chance.pick([1n, POKT])), targetNumRelays: s.chance.pick([1n, 100n]) },
