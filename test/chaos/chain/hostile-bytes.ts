@@ -1,4 +1,4 @@
-import type { Chance } from "./hostile-random.ts";
+import type { Chance } from "@turnpike/testkit/chance";
 
 /** Bytes of a number as protobuf has it. @param padding further bytes that say nothing */
 export function varint(value: bigint, padding = 0): Uint8Array {

@@ -1,8 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type ChainSigner, packPublicKey } from "@turnpike/chain-client";
 import { type Any, bank, createMessage, encodeMessage, packAny, signing, tx } from "@turnpike/proto";
+import type { Chance } from "@turnpike/testkit/chance";
 import type { MessageWorld } from "./hostile-messages.ts";
-import type { Chance } from "./hostile-random.ts";
 
 /** Someone whose transactions are no good, but whose key and money are. */
 export interface Attacker {

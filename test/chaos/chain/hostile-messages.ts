@@ -1,6 +1,6 @@
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { type Any, createMessage, encodeMessage, schemaOfTypeUrl } from "@turnpike/proto";
-import type { Chance } from "./hostile-random.ts";
+import type { Chance } from "@turnpike/testkit/chance";
 
 /** What random messages are made of. */
 export interface MessageWorld {

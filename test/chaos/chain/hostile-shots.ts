@@ -1,6 +1,6 @@
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
 import { createMessage, encodeMessage, tx } from "@turnpike/proto";
-import type { Chance } from "./hostile-random.ts";
+import type { Chance } from "@turnpike/testkit/chance";
 import type { HostileTxs } from "./hostile-txs.ts";
 import type { Doors, HostileWire } from "./hostile-wire.ts";
 

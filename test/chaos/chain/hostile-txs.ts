@@ -1,9 +1,9 @@
 import { packPublicKey } from "@turnpike/chain-client";
 import type { signing } from "@turnpike/proto";
+import type { Chance } from "@turnpike/testkit/chance";
 import { bend, field, nested, varint } from "./hostile-bytes.ts";
 import { bytesOf, FEE, GAS, Hand, SECOND, type TxWorld } from "./hostile-hand.ts";
 import { hostileCoin, randomAny } from "./hostile-messages.ts";
-import type { Chance } from "./hostile-random.ts";
 
 const EXEC = new TextEncoder().encode("/cosmos.authz.v1beta1.MsgExec");
 const MULTISIG = new TextEncoder().encode("/cosmos.crypto.multisig.LegacyAminoPubKey");

@@ -46,6 +46,15 @@ export interface NodeStatus {
   readonly isCatchingUp: boolean;
 }
 
+/** Differences from the usual net. */
+export interface NetSetup {
+  /** Script that runs the nodes in the place of the turnpike command. */
+  readonly commandFile?: string;
+  readonly times?: typeof FILES.times;
+  /** Changes the nodes' files before they start. */
+  readonly prepare?: (layout: TestnetLayout) => Promise<void>;
+}
+
 /** Four validators in namespaces, and which of them can be asked now. */
 export class ValidatorsNet implements AsyncDisposable {
   readonly layout: TestnetLayout;
@@ -67,7 +76,7 @@ export class ValidatorsNet implements AsyncDisposable {
     this.#owned = owned;
   }
 
-  static async start(validators: number): Promise<ValidatorsNet> {
+  static async start(validators: number, setup: NetSetup = {}): Promise<ValidatorsNet> {
     await using stack = new AsyncDisposableStack();
     // A space in the path is on purpose.
     const folder = await mkdtemp(join(tmpdir(), "turnpike validators-"));
@@ -81,11 +90,13 @@ export class ValidatorsNet implements AsyncDisposable {
       services: SERVICES,
       supplierUrls: ["http://127.0.0.1:1", "http://127.0.0.1:2"],
       ...FILES,
+      ...(setup.times === undefined ? {} : { times: setup.times }),
     });
     const events: string[] = [];
     const onEvent = (text: string): void => void events.push(text);
     const programs = await findTestnetPrograms(process.env);
-    const command = [process.execPath, COMMAND_FILE];
+    const command = [process.execPath, setup.commandFile ?? COMMAND_FILE];
+    await setup.prepare?.(layout);
     const modules = { programs, command, env: process.env, clock: systemClock, onEvent };
     const running = stack.use(await RunningTestnet.start({ layout }, modules));
     return new ValidatorsNet(layout, running, events, stack.move());

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { moduleAddress } from "@turnpike/crypto";
 import { application, authz, bank, gateway, proof, service, session, shared, supplier } from "@turnpike/proto";
 import { BASE_TARGET, nextSessionStartHeight, type SessionWindows, sessionWindows } from "@turnpike/protocol";
+import { makeRelay, RelayLedger } from "@turnpike/testkit/chain-relays";
 import type { BlockFeed, FeedEvent, FeedTx } from "./block-feed.ts";
 import { type Party, party, QUICK_PROFILE } from "./local-chain.ts";
 import type { ModuleFees } from "./money.ts";
-import { makeRelay, RelayLedger } from "./relays.ts";
 import { msg, type Strangers } from "./strangers.ts";
 
 /** The service that the scenario adds, and what a relay of it counts. */

@@ -90,9 +90,14 @@ export function valueFault(schema: DescMessage, message: Message): string | unde
   }
   if (!isMessage(message, DurationSchema)) return textsFault(schema, message);
   const { seconds, nanos } = message;
+  const text = `duration: seconds:${seconds} nanos:${nanos}`;
+  // No text has this form: an export that holds it could not be written.
+  if ((seconds > 0n && nanos < 0) || (seconds < 0n && nanos > 0)) {
+    return `${text}: seconds and nanos have different signs`;
+  }
   const size = seconds < 0n ? -seconds : seconds;
   const isDuration = size <= LONGEST_SECONDS && Math.abs(nanos) < 1_000_000_000;
-  return isDuration ? undefined : `duration: seconds:${seconds} nanos:${nanos}: out of range`;
+  return isDuration ? undefined : `${text}: out of range`;
 }
 
 /** Messages of a message's fields: those of lists and maps one by one, and what a oneof holds. */
