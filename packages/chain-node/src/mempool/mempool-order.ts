@@ -14,9 +14,10 @@ const RAISE_PERCENT = 110n;
 
 /** Below zero when `a` comes first: the higher price of a unit of gas, then the smaller part of a block. */
 export function compareOffers(a: Offer, b: Offer): number {
+  if (a.gas === b.gas) return a.fee === b.fee ? 0 : a.fee > b.fee ? -1 : 1;
   const [ours, theirs] = [a.fee * b.gas, b.fee * a.gas];
   if (ours !== theirs) return ours > theirs ? -1 : 1;
-  return a.gas === b.gas ? 0 : a.gas < b.gas ? -1 : 1;
+  return a.gas < b.gas ? -1 : 1;
 }
 
 /** Negative when `a` comes first in a block. Never 0 for two transactions of one mempool. */
@@ -111,6 +112,9 @@ export class RankedList<T extends Ranked> implements Iterable<T> {
   }
 
   #place(item: T): number {
+    const last = this.#items.at(-1);
+    // The usual place of what has just arrived.
+    if (last === undefined || compareRanked(last, item) < 0) return this.#items.length;
     let low = 0;
     let high = this.#items.length;
     while (low < high) {

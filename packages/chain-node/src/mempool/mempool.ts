@@ -81,6 +81,14 @@ interface Waiting extends Ranked, Placed {
   confirmedAt: number;
 }
 
+interface Arrived {
+  readonly bytes: Bytes;
+  readonly hash: Bytes;
+  readonly key: string;
+  readonly facts: TxFacts | undefined;
+  readonly arrival: number;
+}
+
 /** Time of checks before other work continues. */
 const RECHECK_SLICE_MS = 5;
 /** Time of the checks that a block waits for: it takes what is checked until then. */
@@ -176,7 +184,9 @@ export class Mempool implements MempoolReads {
     if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
     // The mempool's own, from the check to the block: what the check read of them is used again there.
     const bytes = Uint8Array.from(tx);
-    if (isFull && this.#victimsFor(bytes) === undefined) return refuse("full", this.#fullText());
+    if (isFull && this.#victimsFor(tx.length, this.#modules.factsOf(bytes)) === undefined) {
+      return refuse("full", this.#fullText());
+    }
     this.prepare(bytes);
     const result = this.#modules.check(bytes, "new");
     if (result.code !== 0) {
@@ -186,15 +196,16 @@ export class Mempool implements MempoolReads {
     }
     // The cache of seen ones may have evicted it while it is still waiting.
     if (this.#waiting.has(key)) return { kind: "checked", hash, result };
-    const crowded = this.#crowdedSigner(bytes);
-    const victims = this.#victimsFor(bytes);
+    const facts = this.#modules.factsOf(bytes);
+    const crowded = this.#crowdedSigner(facts);
+    const victims = this.#victimsFor(tx.length, facts);
     if (crowded !== undefined || victims === undefined) {
       this.#modules.uncheck(bytes);
       if (crowded === undefined) return refuse("full", this.#fullText());
       return refuse("signer", `too many transactions of ${crowded} wait (max: ${this.#opts.maxTxsOfSigner})`);
     }
     for (const victim of victims) this.#evict(victim);
-    this.#keep(bytes, hash, key, this.#arrivals++);
+    this.#keep({ bytes, hash, key, facts, arrival: this.#arrivals++ });
     return { kind: "checked", hash, result };
   }
 
@@ -226,7 +237,8 @@ export class Mempool implements MempoolReads {
       if (this.#dropped.get(key) !== undefined) return refusedAs(SDK.mempoolIsFull, "dropped for one that pays more");
       const bytes = Uint8Array.from(tx);
       const result = this.#modules.check(bytes, "again");
-      if (result.code === 0) this.#keep(bytes, txHash(tx), key, this.#arrivals++);
+      const facts = this.#modules.factsOf(bytes);
+      if (result.code === 0) this.#keep({ bytes, hash: txHash(tx), key, facts, arrival: this.#arrivals++ });
       return result;
     }
     this.prepare(item.bytes);
@@ -318,8 +330,7 @@ export class Mempool implements MempoolReads {
     return false;
   }
 
-  #keep(bytes: Bytes, hash: Bytes, key: string, arrival: number): void {
-    const facts = this.#modules.factsOf(bytes);
+  #keep({ bytes, hash, key, facts, arrival }: Arrived): void {
     if (facts === undefined) return;
     const item: Waiting = {
       key,
@@ -372,7 +383,7 @@ export class Mempool implements MempoolReads {
     const result = this.#modules.check(bytes, "replacement");
     if (result.code !== 0) return result;
     this.#drop(replaced, "replaced");
-    this.#keep(bytes, hash, key, replaced.arrival);
+    this.#keep({ bytes, hash, key, facts: this.#modules.factsOf(bytes), arrival: replaced.arrival });
     this.#rankFollowers(replaced);
     return result;
   }
@@ -395,15 +406,14 @@ export class Mempool implements MempoolReads {
   }
 
   /** The transactions that leave a full mempool for another one; undefined when it pays too little for their places. */
-  #victimsFor(tx: Bytes): readonly Waiting[] | undefined {
-    if (this.#hasRoom(tx.length)) return NONE;
-    const facts = this.#modules.factsOf(tx);
+  #victimsFor(sizeBytes: number, facts: TxFacts | undefined): readonly Waiting[] | undefined {
+    if (this.#hasRoom(sizeBytes)) return NONE;
     if (facts === undefined) return undefined;
     if (this.#bySlot.has(facts.slots[0] ?? "")) return NONE;
     const earlier = facts.isOrdered ? facts.signers.flatMap((signer) => this.#lastOrderedOf(signer) ?? []) : [];
     const rank = rankAfter(facts.offer, earlier);
     const victims: Waiting[] = [];
-    let [count, bytes] = [this.#waiting.size + 1, this.#bytes + tx.length];
+    let [count, bytes] = [this.#waiting.size + 1, this.#bytes + sizeBytes];
     for (const item of this.#ranked.fromLast()) {
       if (count <= this.#opts.maxTxs && bytes <= this.#opts.maxTxsBytes) break;
       if (!this.#outbids(rank, item.rank)) return undefined;
@@ -459,10 +469,9 @@ export class Mempool implements MempoolReads {
     this.#metrics.set(chainMempoolBytes, this.#bytes);
   }
 
-  #crowdedSigner(tx: Bytes): string | undefined {
+  #crowdedSigner(facts: TxFacts | undefined): string | undefined {
     const { maxTxsOfSigner } = this.#opts;
-    const signers = this.#modules.factsOf(tx)?.signers ?? [];
-    return signers.find((signer) => (this.#bySigner.get(signer)?.length ?? 0) >= maxTxsOfSigner);
+    return facts?.signers.find((signer) => (this.#bySigner.get(signer)?.length ?? 0) >= maxTxsOfSigner);
   }
 
   #hasRoom(sizeBytes: number): boolean {

@@ -22,14 +22,15 @@ export class DecodedTxs {
     return decoded;
   }
 
-  /** Facts of a transaction that a check has read, whatever its length. */
+  /** Facts of a long transaction that a check has read. */
   facts(bytes: Bytes): TxFacts | undefined {
     return this.#facts.get(bytes);
   }
 
   /** Keeps what a check of the mempool read. */
   keep(bytes: Bytes, mode: ExecutionMode, decoded: DecodedTx): void {
-    if (mode === "check") this.#facts.set(bytes, factsOf(decoded));
-    if ((mode === "check" || mode === "recheck") && bytes.length <= MOST_BYTES) this.#kept.set(bytes, decoded);
+    if (mode !== "check" && mode !== "recheck") return;
+    if (bytes.length <= MOST_BYTES) this.#kept.set(bytes, decoded);
+    else if (mode === "check") this.#facts.set(bytes, factsOf(decoded));
   }
 }

@@ -24,11 +24,8 @@ export interface TxFacts {
 
 /** Reads the facts of a transaction whose form is right. */
 export function factsOf({ fee, body, authInfo, signers }: DecodedTx): TxFacts {
-  const amounts = (readCoins(fee.amount) ?? []).map(({ amount }) => amount);
-  const lowest = amounts.reduce<bigint | undefined>(
-    (low, one) => (low === undefined || one < low ? one : low),
-    undefined,
-  );
+  let lowest: bigint | undefined;
+  for (const { amount } of readCoins(fee.amount) ?? []) if (lowest === undefined || amount < lowest) lowest = amount;
   const names = signers.map(addressText);
   const slots = body.unordered
     ? names.map((name) => `${name}@${timeoutNanosOf(body) ?? 0n}`)
