@@ -51,6 +51,6 @@ export {
 } from "./state/module.ts";
 export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
-export { RULES, type RuleSet, Rules, rulesOf } from "./state/rules.ts";
+export { type AppliedRules, RULES, type RuleSet, Rules, readAppliedRules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
