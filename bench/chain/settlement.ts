@@ -1,7 +1,7 @@
 import { settle } from "@turnpike/protocol";
-import { dueClaims } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
+import { collectClaims, dueClaims } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
+import { settleDueClaims } from "../../packages/chain/src/modules/tokenomics/settle-claims.ts";
 import { settlementSource } from "../../packages/chain/src/modules/tokenomics/settlement-input.ts";
-import { settleDueClaims } from "../../packages/chain/src/modules/tokenomics/tokenomics-module.ts";
 import { GasMeter } from "../../packages/chain/src/state/gas.ts";
 import { Overlay } from "../../packages/chain/src/state/overlay.ts";
 import { addClaim, makeEconomy } from "../../packages/chain/test/modules/tokenomics/economy.ts";
@@ -45,7 +45,7 @@ export async function settlementReport({ quick, progress }: BenchOptions): Promi
       gas: new GasMeter(),
       events: [],
     };
-    const due = dueClaims(run);
+    const due = dueClaims(run, collectClaims(run));
     count = due.length;
     const { input } = settlementSource(run, due);
     const arithmetic = (await cpuOf(() => settle(input))) / 1_000;

@@ -382,6 +382,13 @@ export const ERRORS = {
     "A transaction reached a limit of this node's JavaScript engine or machine; the node stops before it disagrees with others.",
     "Give the node the memory, the Node release and the options of the others, start it again, and report the block's height.",
   ),
+  CHAIN_INVARIANT: row(
+    500,
+    -32603,
+    false,
+    "The chain's state breaks a rule that every block keeps; the node stops before it makes it worse.",
+    "Run `npx turnpike chain verify --home <folder>`, keep the folder, and report what the message names.",
+  ),
   CHAIN_UPGRADE: row(
     500,
     -32603,

@@ -54,3 +54,4 @@ export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { type AppliedRules, RULES, type RuleSet, Rules, readAppliedRules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
+export { MAX_TX_BYTES } from "./tx/tx-bounds.ts";

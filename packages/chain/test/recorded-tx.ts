@@ -52,7 +52,7 @@ export function bytesOfAddress(text: string): Uint8Array {
 /** Gives coins to an address, and adds them to the supply. */
 export function fund(ctx: Context, address: string, amount: bigint, denom = "upokt"): void {
   const bytes = bytesOfAddress(address);
-  const [sum] = addCoins([{ denom, amount: getBalance(ctx, bytes, denom) }], [{ denom, amount }]);
+  const [sum] = addCoins([[{ denom, amount: getBalance(ctx, bytes, denom) }], [{ denom, amount }]]);
   if (sum !== undefined) setBalance(ctx, bytes, sum);
   setSupply(ctx, { denom, amount: getSupply(ctx, denom) + amount });
 }

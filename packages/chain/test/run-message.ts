@@ -1,12 +1,13 @@
 import type { DescMessage, Message, MessageInitShape } from "@bufbuild/protobuf";
 import { AppError } from "@turnpike/base";
-import { createMessage, typeUrlOf } from "@turnpike/proto";
+import { createMessage, encodeMessage, typeUrlOf } from "@turnpike/proto";
 import type { StateMachine } from "../src/app/state-machine.ts";
 import type { BlockInfo, ChainEvent, Context } from "../src/state/context.ts";
 import { GasMeter } from "../src/state/gas.ts";
 import type { MessageHandler } from "../src/state/module.ts";
-import type { Outcome } from "../src/state/outcome.ts";
+import { fail, type Outcome, SDK } from "../src/state/outcome.ts";
 import { Overlay } from "../src/state/overlay.ts";
+import { readMessage } from "../src/state/read-message.ts";
 
 const EMPTY = { get: () => undefined, range: () => [] };
 
@@ -53,6 +54,13 @@ export class TestChain {
   sendMessage(typeUrl: string, message: Message): Outcome<Message> {
     const handler = this.handlers.get(typeUrl);
     if (handler === undefined) throw new AppError("INTERNAL", { detail: { unknown: typeUrl } });
+    // As a transaction's decoder reads it.
+    const read = readMessage(handler.schema, encodeMessage(handler.schema, message));
+    if (!read.ok) return fail(SDK.txDecode, read.fault);
+    return this.#run(handler, read.message);
+  }
+
+  #run(handler: MessageHandler, message: Message): Outcome<Message> {
     const fault = handler.validate(message);
     if (fault !== undefined) return { ok: false, fault };
     const state = new Overlay(this.state);

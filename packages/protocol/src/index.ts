@@ -58,7 +58,7 @@ export {
   type RelayResponseFields,
   relayResponseDigest,
 } from "./relay-messages.ts";
-export { type Delegations, type RingMembers, ringMembers } from "./ring-members.ts";
+export { type Delegations, ringMembers } from "./ring-members.ts";
 export { RPC_TYPE_NUMBERS, rpcTypeOfNumber } from "./rpc-types.ts";
 export type { SessionHeader } from "./session-header.ts";
 export {
@@ -104,6 +104,7 @@ export type { ShareAmounts } from "./settlement/supplier-share.ts";
 export type {
   DueClaim,
   Operation,
+  ProofParams,
   RevenueShare,
   RewardShares,
   SettlementApplication,

@@ -10,24 +10,19 @@ export interface Delegations {
   }[];
 }
 
-/** Who may sign a relay. */
-export interface RingMembers {
-  /** Bech32 addresses without repetition, sorted. */
-  readonly addresses: readonly string[];
-  /** True when no gateway is in the ring: the placeholder key of the crypto package is its second one. */
-  readonly placeholder: boolean;
-}
-
 /**
- * The members of an application's ring for a session: itself, its gateways, and those that it undelegated in that
- * session or later. A verifier asks only that every key of a signature is one of theirs.
+ * Members of an application's ring for a session, as bech32 addresses without repetition, sorted: itself, its gateways, and
+ * those that it undelegated in that session or later. A verifier asks only that every key of a signature is one of theirs.
+ * A member whose account has no secp256k1 key cannot sign and is left out of the keys.
+ *
+ * The real chain adds a placeholder's key for an application without gateways. Its private key is public, so that everyone
+ * could sign for the application: clients repeat the application's own key instead.
  */
-export function ringMembers(application: Delegations, sessionEndHeight: bigint): RingMembers {
+export function ringMembers(application: Delegations, sessionEndHeight: bigint): string[] {
   const gateways = new Set(application.delegateeGatewayAddresses);
   for (const pending of application.pendingUndelegations) {
     if (pending.sessionEndHeight < sessionEndHeight) continue;
     for (const address of pending.gatewayAddresses) gateways.add(address);
   }
-  const placeholder = gateways.size === 0;
-  return { addresses: [...gateways.add(application.address)].sort(), placeholder };
+  return [...gateways.add(application.address)].sort();
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, hexToBytes } from "@turnpike/base";
 import type { Claim } from "../src/claims.ts";
-import type { SettlementInput, SettlementSharedParams } from "../src/settlement/types.ts";
+import type { RevenueShare, SettlementInput, SettlementSharedParams } from "../src/settlement/types.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../test/spec/protocol");
 
@@ -213,6 +213,14 @@ const shares = (json: ShareJson) => ({
 /** The one delegation that the records do not hold: the chain's REST answer for its only validator. */
 export const DELEGATOR = { address: "pokt12uez8ka8eqtag2chksq9yl45heuym5yu343ffz", shares: 123_456_789n };
 
+function revShares(supplier: SupplierJson | undefined, serviceId: string): RevenueShare[] {
+  const shares = supplier?.services.find((service) => service.service_id === serviceId)?.rev_share ?? [];
+  return shares.map(({ address, rev_share_percentage: percentage }) => ({
+    address,
+    revSharePercentage: BigInt(percentage),
+  }));
+}
+
 /** What settlement read, by a record; stakes are those before it. */
 export function settlementInput(record: RecordedSession): SettlementInput {
   const params = record.params_at_settlement;
@@ -220,6 +228,20 @@ export function settlementInput(record: RecordedSession): SettlementInput {
   const state = record.state_before_settlement;
   const decimal = (text: string) => BigInt(text.replace(".", ""));
   const operators = new Map(record.sessions.flatMap(({ suppliers }) => suppliers.map((s) => [s.operator_address, s])));
+  const tokenomics = {
+    daoRewardAddress: params.tokenomics.dao_reward_address,
+    mintAllocationPercentages: shares(params.tokenomics.mint_allocation_percentages),
+    mintEqualsBurnClaimDistribution: shares(params.tokenomics.mint_equals_burn_claim_distribution),
+    globalInflationPerClaim: params.tokenomics.global_inflation_per_claim,
+    mintRatio: params.tokenomics.mint_ratio,
+    overservicingBonusMultiplier: BigInt(params.tokenomics.overservicing_bonus_multiplier),
+  };
+  const limits = new Map(
+    record.sessions.map(({ application: { address, per_session_spend_limit: limit } }) => [
+      address,
+      limit === null ? undefined : BigInt(limit.amount),
+    ]),
+  );
   const seedHeight = record.session_end + 8;
   return {
     height: BigInt(record.settlement_height),
@@ -235,6 +257,16 @@ export function settlementInput(record: RecordedSession): SettlementInput {
         ),
         pricing: sharedParams(start),
         windows: sharedParams(params),
+        spendLimitUpokt: limits.get(claim.sessionHeader.applicationAddress),
+        numServices: 1n,
+        serviceOwnerAddress: record.services.find(({ id }) => id === serviceId)?.owner_address,
+        revShare: revShares(operators.get(claim.supplierOperatorAddress), serviceId),
+        tokenomics,
+        proof: {
+          proofRequestProbability: params.proof.proof_request_probability,
+          proofRequirementThresholdUpokt: BigInt(params.proof.proof_requirement_threshold.amount),
+          proofMissingPenaltyUpokt: BigInt(params.proof.proof_missing_penalty.amount),
+        },
         proofSeedBlockHash: hex(record.block_hashes[seedHeight] ?? ""),
       };
     }),
@@ -245,7 +277,6 @@ export function settlementInput(record: RecordedSession): SettlementInput {
           address: application.address,
           stakeUpokt: BigInt(state.applications[application.address]?.amount ?? "0"),
           unstakeSessionEndHeight: BigInt(application.unstake_session_end_height),
-          perSessionSpendLimitUpokt: BigInt(application.per_session_spend_limit?.amount ?? "0"),
         },
       ]),
     ),
@@ -257,17 +288,13 @@ export function settlementInput(record: RecordedSession): SettlementInput {
           ownerAddress: supplier.owner_address,
           stakeUpokt: BigInt(state.suppliers[address]?.amount ?? "0"),
           unstakeSessionEndHeight: BigInt(supplier.unstake_session_end_height),
-          services: supplier.services.map((service) => ({
-            serviceId: service.service_id,
-            revShare: service.rev_share.map((share) => ({
-              address: share.address,
-              revSharePercentage: BigInt(share.rev_share_percentage),
-            })),
+          services: supplier.services.map(({ service_id: serviceId }) => ({
+            serviceId,
+            revShare: revShares(supplier, serviceId),
           })),
         },
       ]),
     ),
-    services: new Map(record.services.map(({ id, owner_address }) => [id, { id, ownerAddress: owner_address }])),
     validators: state.validators.map((validator) => {
       const accountAddress = "pokt1lvrxptamh6ws83x64x4m3stx0p5m94d72nfxh8";
       const tokensUpokt = BigInt(validator.tokens);
@@ -286,19 +313,7 @@ export function settlementInput(record: RecordedSession): SettlementInput {
       };
     }),
     shared: sharedParams(params),
-    tokenomics: {
-      daoRewardAddress: params.tokenomics.dao_reward_address,
-      mintAllocationPercentages: shares(params.tokenomics.mint_allocation_percentages),
-      mintEqualsBurnClaimDistribution: shares(params.tokenomics.mint_equals_burn_claim_distribution),
-      globalInflationPerClaim: params.tokenomics.global_inflation_per_claim,
-      mintRatio: params.tokenomics.mint_ratio,
-      overservicingBonusMultiplier: BigInt(params.tokenomics.overservicing_bonus_multiplier),
-    },
-    proof: {
-      proofRequestProbability: params.proof.proof_request_probability,
-      proofRequirementThresholdUpokt: BigInt(params.proof.proof_requirement_threshold.amount),
-      proofMissingPenaltyUpokt: BigInt(params.proof.proof_missing_penalty.amount),
-    },
+    daoRewardAddress: tokenomics.daoRewardAddress,
     minApplicationStakeUpokt: BigInt(params.application.min_stake.amount),
     minSupplierStakeUpokt: BigInt(params.supplier.min_stake.amount),
   };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cosmosSign, PLACEHOLDER_RING_KEY, Rings } from "@turnpike/crypto";
+import { cosmosSign, Rings } from "@turnpike/crypto";
 import { createMessage, encodeMessage, service } from "@turnpike/proto";
 import {
   relayBytes,
@@ -40,7 +40,7 @@ export function makeRelay({ header, application, gateways, supplier }: RelayPart
   });
   const request = createMessage(service.RelayRequestSchema, { meta, payload: Buffer.from(payload) });
   const encode = (): Uint8Array => encodeMessage(service.RelayRequestSchema, request);
-  const others = gateways.length === 0 ? [PLACEHOLDER_RING_KEY] : gateways.map(({ publicKey }) => publicKey);
+  const others = gateways.length === 0 ? [application.publicKey] : gateways.map(({ publicKey }) => publicKey);
   const signer = gateways[0] ?? application;
   const ring = [application.publicKey, ...others];
   meta.signature = rings.sign(some(relayRequestSignBytes(encode())), ring, signer.privateKey);

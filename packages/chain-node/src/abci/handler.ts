@@ -1,5 +1,5 @@
 import { AppError, type FaultPoints, type Log } from "@turnpike/base";
-import { type AbciQuerier, type DrivenApplication, dataBytes, eventMessages } from "@turnpike/chain";
+import { type AbciQuerier, type DrivenApplication, dataBytes, eventMessages, MAX_TX_BYTES } from "@turnpike/chain";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import { malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
 import type { SnapshotRequests } from "./snapshot-requests.ts";
@@ -149,7 +149,9 @@ export class AbciHandler {
   #prepareProposal({ txs, maxTxBytes }: cometAbci.RequestPrepareProposal): Answer {
     const chosen: Uint8Array[] = [];
     let sizeBytes = 0n;
-    for (const tx of txs.slice(0, this.#application.fitting(txs))) {
+    // A node whose engine accepts longer transactions than the chain must not propose them: others would refuse its block.
+    const allowed = txs.filter(({ length }) => length <= MAX_TX_BYTES);
+    for (const tx of allowed.slice(0, this.#application.fitting(allowed))) {
       sizeBytes += dataBytes(tx);
       if (sizeBytes > maxTxBytes) break;
       chosen.push(tx);
@@ -161,9 +163,10 @@ export class AbciHandler {
   }
 
   // Transactions that fail do no harm to a block: they are run and give a code. More gas than a block may have does: all
-  // validators would run it for as long as a proposer likes. CometBFT compares bytes with the parameters, but not gas.
+  // validators would run it for as long as a proposer likes. CometBFT compares the block's bytes with the parameters, but
+  // neither gas nor the bytes of a transaction.
   #processProposal({ height, txs }: cometAbci.RequestProcessProposal): Answer {
-    const fits = this.#application.fitting(txs) === txs.length;
+    const fits = txs.every(({ length }) => length <= MAX_TX_BYTES) && this.#application.fitting(txs) === txs.length;
     const status = this.#isNext(height) && fits ? ACCEPT : REJECT;
     if (!fits)
       this.#log.warn({ heightBlocks: `${height}`, txs: txs.length }, "proposal over the block's bounds rejected");

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
-import { dataBytes, type TxResult } from "@turnpike/chain";
+import { dataBytes, MAX_TX_BYTES, type TxResult } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { txHash } from "@turnpike/cometbft";
 import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
@@ -23,7 +23,7 @@ export interface MempoolOptions {
 export const DEFAULT_MEMPOOL: MempoolOptions = {
   maxTxs: 5000,
   maxTxsBytes: 134_217_728,
-  maxTxBytes: 1_048_576,
+  maxTxBytes: MAX_TX_BYTES,
   maxSeen: 10_000,
 };
 

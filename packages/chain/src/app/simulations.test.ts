@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { TxResult } from "../state/outcome.ts";
+import { MAX_TX_BYTES } from "../tx/tx-bounds.ts";
 import { Simulations } from "./simulations.ts";
 
-const BOUNDS = { maxTxBytes: 100, maxGas: 7n, maxWaiting: 2 };
+const BOUNDS = { maxGas: 7n, maxWaiting: 2 };
 const result = (gasUsed: bigint): TxResult => ({
   code: 0,
   codespace: "",
@@ -87,10 +88,10 @@ suite("simulations", () => {
 
   test("a transaction over the mempool's size limit is refused without a run", async () => {
     const { simulations, ran } = begin();
-    const { code, codespace, log } = (await simulations.run(new Uint8Array(101))) ?? assert.fail();
+    const { code, codespace, log } = (await simulations.run(new Uint8Array(MAX_TX_BYTES + 1))) ?? assert.fail();
     assert.deepEqual([code, codespace], [21, "sdk"]);
-    assert.equal(log, "Tx too large. Max size is 100, but got 101: tx too large");
+    assert.equal(log, "Tx too large. Max size is 1048576, but got 1048577: tx too large");
     assert.deepEqual(ran, []);
-    assert.equal((await simulations.run(new Uint8Array(100)))?.code, 0);
+    assert.equal((await simulations.run(new Uint8Array(MAX_TX_BYTES)))?.code, 0);
   });
 });

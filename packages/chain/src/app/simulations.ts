@@ -2,12 +2,10 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { type Clock, systemClock } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import type { TxResult } from "../state/outcome.ts";
-import { fail, SDK } from "../state/outcome.ts";
+import { txSizeFault } from "../tx/tx-bounds.ts";
 
 /** Bounds of {@link Simulations}. */
 export interface SimulationBounds {
-  /** Most bytes of a transaction. */
-  readonly maxTxBytes: number;
   /** Most gas that one may use. */
   readonly maxGas: bigint;
   /** Simulations that may wait for the one that runs. */
@@ -15,10 +13,10 @@ export interface SimulationBounds {
 }
 
 /**
- * The bounds of a node. No mempool accepts a longer transaction, and 100 million units are those of a hundred claims on a service
+ * The bounds of a node. 100 million units are those of a hundred claims on a service
  * that a thousand suppliers are staked for.
  */
-export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 100_000_000n, maxWaiting: 64 };
+export const SIMULATION_BOUNDS: SimulationBounds = { maxGas: 100_000_000n, maxWaiting: 64 };
 
 export interface SimulationsModules {
   /** Whether they run on a thread that has other work. */
@@ -56,7 +54,10 @@ export class Simulations {
 
   /** The fault of a transaction that is longer than a simulation's may be. */
   sizeFault(tx: Bytes): TxResult | undefined {
-    return tx.length > this.#bounds.maxTxBytes ? tooLarge(tx.length, this.#bounds.maxTxBytes) : undefined;
+    const fault = txSizeFault(tx);
+    if (fault === undefined) return undefined;
+    const { code, codespace, text: log } = fault;
+    return { code, codespace, log, data: new Uint8Array(0), gasWanted: 0n, gasUsed: 0n, events: [] };
   }
 
   /** Queues a transaction that {@link sizeFault} accepts, and simulates it; undefined when the queue is full. */
@@ -94,10 +95,3 @@ export class Simulations {
 }
 
 const pause = (timeMs: number): Promise<void> => sleep(timeMs);
-
-// The text is that of CometBFT's mempool, the code the SDK's.
-function tooLarge(sizeBytes: number, maxTxBytes: number): TxResult {
-  const { fault } = fail(SDK.txTooLarge, `Tx too large. Max size is ${maxTxBytes}, but got ${sizeBytes}`);
-  const { code, codespace, text: log } = fault;
-  return { code, codespace, log, data: new Uint8Array(0), gasWanted: 0n, gasUsed: 0n, events: [] };
-}

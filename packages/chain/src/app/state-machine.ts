@@ -3,6 +3,7 @@ import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
 import { plannedUpgrade } from "../modules/upgrade/plan.ts";
 import { addressText } from "../state/addresses.ts";
+import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
 import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
@@ -94,7 +95,7 @@ export class StateMachine {
     const start = { ...block, heightBlocks: 0n };
     const runTx = (bytes: Bytes): TxResult => this.runTx(state, start, "deliver", bytes);
     for (const module of this.#modules) {
-      validatorUpdates.push(...initModule(ctx, module, appState[module.name], runTx));
+      for (const update of initModule(ctx, module, appState[module.name], runTx)) validatorUpdates.push(update);
     }
     return { changes: state.changes(), events, results: [], validatorUpdates };
   }
@@ -110,14 +111,25 @@ export class StateMachine {
     );
   }
 
-  /** Runs a block on the state after the one before it. */
+  /**
+   * Runs a block on the state after the one before it. What fails in its begin or end is left out, and reported by an event.
+   * @throws AppError when this node must stop: see {@link runPart}
+   */
   runBlock(reader: StateReads, block: BlockInfo, transactions: readonly Bytes[]): BlockOutcome {
     const state = new Overlay(reader);
     const begin = contextOn(state, block, "block");
-    for (const module of this.#beginning) module.beginBlock?.(begin);
+    for (const module of this.#beginning) {
+      if (module.beginBlock === undefined) continue;
+      runPart(begin, { part: "begin_block", item: module.name }, (branch) => module.beginBlock?.(branch));
+    }
     const results = transactions.map((bytes) => this.runTx(state, block, "deliver", bytes));
     const end = contextOn(state, block, "block");
-    const validatorUpdates = this.#ending.flatMap((module) => module.endBlock?.(end) ?? []);
+    const validatorUpdates: ValidatorUpdate[] = [];
+    for (const module of this.#ending) {
+      if (module.endBlock === undefined) continue;
+      const ended = runPart(end, { part: "end_block", item: module.name }, (branch) => module.endBlock?.(branch));
+      for (const update of (ended.ok ? ended.value : undefined) ?? []) validatorUpdates.push(update);
+    }
     const events = [
       ...withAttribute(begin.events, "mode", "BeginBlock"),
       ...withAttribute(end.events, "mode", "EndBlock"),

@@ -7,7 +7,7 @@ import { joinBytes } from "./bytes.ts";
 /** How one part of a key, or a value, is written. */
 export interface Codec<T> {
   encode(value: T): Bytes;
-  /** @throws AppError INTERNAL when the bytes are not of this kind: the state is damaged */
+  /** @throws AppError CHAIN_STORE_DAMAGED when the bytes are not of this kind */
   decode(bytes: Bytes): T;
 }
 
@@ -17,7 +17,8 @@ export interface KeyCodec<K> extends Codec<K> {
   readonly length?: (bytes: Bytes) => number;
 }
 
-const damaged = (what: string): AppError => new AppError("INTERNAL", { detail: { damaged: what } });
+const damaged = (what: string): AppError => new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: what } });
+const unwritable = (what: string): AppError => new AppError("INTERNAL", { detail: { unwritable: what } });
 
 /** Bytes as they are; as a key only in the last place. */
 export const rawCodec: KeyCodec<Bytes> = { encode: (value) => value, decode: (bytes) => Uint8Array.from(bytes) };
@@ -42,7 +43,7 @@ export const slashEndedTextCodec: KeyCodec<string> = {
 /** Up to 255 bytes behind their length: an address inside a longer key. */
 export const lengthPrefixedCodec: KeyCodec<Bytes> = {
   encode(value) {
-    if (value.length > 255) throw damaged("a key part of over 255 bytes");
+    if (value.length > 255) throw unwritable("a key part of over 255 bytes");
     const bytes = new Uint8Array(1 + value.length);
     bytes[0] = value.length;
     bytes.set(value, 1);
@@ -89,7 +90,7 @@ export const noKey: KeyCodec<undefined> = { encode: () => new Uint8Array(0), dec
 /** Two keys one behind the other; the first must know its length. */
 export function pairCodec<A, B>(first: KeyCodec<A>, second: KeyCodec<B>): KeyCodec<readonly [A, B]> {
   const firstLength = first.length;
-  if (firstLength === undefined) throw damaged("a key of two parts without a length");
+  if (firstLength === undefined) throw unwritable("a key of two parts without a length");
   const secondLength = second.length;
   return {
     encode: ([a, b]) => joinBytes(first.encode(a), second.encode(b)),

@@ -21,6 +21,11 @@ export function chainEvent(type: string, attributes: Readonly<Record<string, str
   return { type, attributes: list };
 }
 
+/** Adds events at the end of those of a context: one by one, as a list of any length does not fit into arguments. */
+export function addEvents({ events }: Pick<Context, "events">, added: readonly ChainEvent[]): void {
+  for (const event of added) events.push(event);
+}
+
 /** The events with one more attribute at the end of each. */
 export function withAttribute(events: readonly ChainEvent[], key: string, value: string): ChainEvent[] {
   return events.map((event) => ({ ...event, attributes: [...event.attributes, { key, value, index: true }] }));

@@ -9,8 +9,14 @@ const NAMED: Readonly<Record<string, string>> = {
   "\v": "\\v",
 };
 const PRINTED = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
-// A card or a nested message of a megabyte must not stand in every error that names it, four characters a byte.
-const MOST_SHOWN_BYTES = 10_000;
+// What an error names is foreign, and may be a megabyte: neither its text nor the time to write it may grow with it.
+const MAX_SHOWN_CHARACTERS = 4_096;
+const CUT = "...";
+
+/** Characters that a text may still grow by. */
+interface Room {
+  left: number;
+}
 
 function quoted(character: string): string {
   const named = NAMED[character];
@@ -31,23 +37,32 @@ export function goTypeOfValue(kind: string | undefined): string {
   return kind === undefined ? "<nil>" : `*types.MsgUpdateParam_${kind.slice(0, 1).toUpperCase()}${kind.slice(1)}`;
 }
 
-function quotedBytes(bytes: Uint8Array): string {
+function quotedBytes(bytes: Uint8Array, room: Room): string {
   let text = "";
-  for (const byte of bytes.subarray(0, MOST_SHOWN_BYTES)) {
+  const shown = bytes.subarray(0, Math.max(0, room.left));
+  for (const byte of shown) {
     const one = String.fromCharCode(byte);
     const seen = byte >= 0x20 && byte < 0x7f;
     text += SHORT[one] ?? (seen ? one : `\\${byte.toString(8).padStart(3, "0")}`);
   }
-  return bytes.length > MOST_SHOWN_BYTES ? `"${text}..."` : `"${text}"`;
+  return bytes.length > shown.length ? `"${text}${CUT}"` : `"${text}"`;
 }
 
-function valueText(value: unknown, kind: { scalar?: ScalarType; enum?: DescEnum; message?: DescMessage }): string {
-  if (kind.message !== undefined) return `<${compactText(kind.message, value as Message)}>`;
+interface ValueKind {
+  readonly scalar?: ScalarType;
+  readonly enum?: DescEnum;
+  readonly message?: DescMessage;
+}
+
+function valueText(value: unknown, kind: ValueKind, room: Room): string {
+  if (kind.message !== undefined) return `<${membersText(kind.message, value as Message, room)}>`;
   if (kind.enum !== undefined) {
     return kind.enum.values.find(({ number }) => number === value)?.name ?? String(value);
   }
-  if (value instanceof Uint8Array) return quotedBytes(value);
-  return typeof value === "string" ? quotedBytes(Buffer.from(value, "utf8")) : String(value);
+  if (value instanceof Uint8Array) return quotedBytes(value, room);
+  return typeof value === "string"
+    ? quotedBytes(Buffer.from(value.slice(0, MAX_SHOWN_CHARACTERS)), room)
+    : String(value);
 }
 
 const isDefault = (value: unknown): boolean =>
@@ -58,26 +73,40 @@ const isDefault = (value: unknown): boolean =>
   value === false ||
   (value instanceof Uint8Array && value.length === 0);
 
-function fieldTexts(field: DescField, message: Readonly<Record<string, unknown>>): string[] {
+/** Texts of a field's values, each made when it is asked for. */
+function* fieldTexts(field: DescField, message: Readonly<Record<string, unknown>>, room: Room): Generator<string> {
   if (field.oneof !== undefined) {
     const chosen = message[field.oneof.localName] as { case?: string; value?: unknown } | undefined;
-    return chosen?.case === field.localName ? [valueText(chosen.value, field as object)] : [];
+    if (chosen?.case === field.localName) yield valueText(chosen.value, field as object, room);
+    return;
   }
   const value = message[field.localName];
-  if (field.fieldKind === "list") return (value as unknown[]).map((item) => valueText(item, field as object));
-  if (field.fieldKind === "map") {
-    return Object.entries(value as Record<string, unknown>)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, item]) => `<key:${key} value:${valueText(item, field as object)} >`);
+  if (field.fieldKind === "list") {
+    for (const item of value as readonly unknown[]) yield valueText(item, field as object, room);
+  } else if (field.fieldKind === "map") {
+    const entries = Object.entries(value as Record<string, unknown>).sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [key, item] of entries) yield `<key:${key} value:${valueText(item, field as object, room)} >`;
+  } else if (!isDefault(value)) yield valueText(value, field as object, room);
+}
+
+function membersText(schema: DescMessage, message: Message, room: Room): string {
+  const members = message as unknown as Readonly<Record<string, unknown>>;
+  let text = "";
+  for (const field of schema.fields) {
+    for (const value of fieldTexts(field, members, room)) {
+      const member = `${field.name}:${value} `;
+      text += member;
+      room.left -= member.length;
+      if (room.left <= 0) return text + CUT;
+    }
   }
-  return isDefault(value) ? [] : [valueText(value, field as object)];
+  return text;
 }
 
 /**
- * A message in protobuf's text form on one line, as Go prints it inside errors: `name:"x" number:1 `. Of a text or of bytes
- * only the first 10,000 bytes are shown.
+ * A message in protobuf's text form on one line, as Go prints it inside errors: `name:"x" number:1 `. After some 4,000
+ * characters the rest is left out.
  */
 export function compactText(schema: DescMessage, message: Message): string {
-  const members = message as unknown as Readonly<Record<string, unknown>>;
-  return schema.fields.flatMap((field) => fieldTexts(field, members).map((text) => `${field.name}:${text} `)).join("");
+  return membersText(schema, message, { left: MAX_SHOWN_CHARACTERS });
 }

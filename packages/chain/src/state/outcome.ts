@@ -58,6 +58,25 @@ export const SDK = {
   txTimeout: sdk(42, "tx timeout"),
 } as const;
 
+/** Maximum bytes of a fault's text: it stands in the result of a transaction, on every node's disk. */
+const MAX_TEXT_BYTES = 2_048;
+const CUT = " ... ";
+
+/** A text of at most 2,048 bytes in UTF-8: of a longer one the beginning and the end, which names the cause. */
+export function boundedText(text: string): string {
+  if (text.length * 3 <= MAX_TEXT_BYTES || Buffer.byteLength(text) <= MAX_TEXT_BYTES) return text;
+  const half = Math.floor((MAX_TEXT_BYTES - CUT.length) / 2);
+  const head = Buffer.from(text.slice(0, half)).subarray(0, half).toString("utf8");
+  const tail = Buffer.from(text.slice(-half)).subarray(-half).toString("utf8");
+  // A character that was cut in two decodes to U+FFFD, which is longer than what is left of it.
+  return `${head.replace(/\ufffd+$/, "")}${CUT}${tail.replace(/^\ufffd+/, "")}`;
+}
+
+/** A fault with this text in front of its own, as the SDK wraps an error. */
+export function faultIn(text: string, fault: TxFault): TxFault {
+  return { ...fault, text: boundedText(`${text}: ${fault.text}`) };
+}
+
 /** A value that a step gives. */
 export function done<T>(value: T): Outcome<T> {
   return { ok: true, value };
@@ -66,7 +85,7 @@ export function done<T>(value: T): Outcome<T> {
 /** A fault: the text in front of the error's own, as the SDK wraps it; no text gives the error's own alone. */
 export function fail(kind: FaultKind, text?: string): { readonly ok: false; readonly fault: TxFault } {
   const whole = text === undefined ? kind.text : `${text}: ${kind.text}`;
-  return { ok: false, fault: { codespace: kind.codespace, code: kind.code, text: whole } };
+  return { ok: false, fault: { codespace: kind.codespace, code: kind.code, text: boundedText(whole) } };
 }
 
 /** Text of an error behind what it wraps. */
@@ -76,5 +95,5 @@ export function wrapped(kind: FaultKind, text: string): string {
 
 /** A fault without a registered error, such as a gRPC status: code 1 of codespace `undefined`, the text as it is. */
 export function failPlain(text: string): { readonly ok: false; readonly fault: TxFault } {
-  return { ok: false, fault: { codespace: "undefined", code: 1, text } };
+  return { ok: false, fault: { codespace: "undefined", code: 1, text: boundedText(text) } };
 }

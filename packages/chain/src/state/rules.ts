@@ -57,7 +57,7 @@ const listCodec: Codec<readonly AppliedRules[]> = {
   encode: (list) => utf8ToBytes(JSON.stringify(appliedRulesJson(list))),
   decode(bytes: Bytes) {
     const list = readAppliedRules(parsed(bytesToUtf8(bytes) ?? ""));
-    if (list === undefined) throw new AppError("INTERNAL", { detail: { damaged: "the list of rules" } });
+    if (list === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "the list of rules" } });
     return list;
   },
 };

@@ -1,4 +1,5 @@
 import { type base, createMessage, base as schemas } from "@turnpike/proto";
+import { integerOf } from "./numbers.ts";
 import { type FaultKind, fail, type TxFault } from "./outcome.ts";
 
 /** The denomination that stakes are in. */
@@ -37,13 +38,12 @@ export function stakeFault(coin: base.Coin | undefined, { kind, who, beforeDenom
 
 /** True for a coin whose amount is a whole number of at most 256 bits, which may be below zero. */
 export function hasAmount({ amount }: Pick<base.Coin, "amount">): boolean {
-  if (!/^[+-]?\d{1,78}$/.test(amount)) return false;
-  return BigInt(amount.replace(/^[+-]/, "")) >> 256n === 0n;
+  return integerOf(amount) !== undefined;
 }
 
 /** Amount of a coin that {@link stakeFault} found nothing wrong with; 0 for what is no amount. */
 export function coinAmount(coin: base.Coin | undefined): bigint {
-  return coin === undefined || !hasAmount(coin) ? 0n : BigInt(coin.amount.replace(/^\+/, ""));
+  return coin === undefined ? 0n : (integerOf(coin.amount) ?? 0n);
 }
 
 /** A coin of upokt. */

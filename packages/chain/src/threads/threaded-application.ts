@@ -39,7 +39,7 @@ const MAX_SIMULATION_MS = 10_000;
 const MOST_WRITES = 20_000;
 
 /** Twice what the thread of the blocks would run itself: it does not wait for these. */
-const BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 200_000_000n, maxWaiting: 64 };
+const BOUNDS: SimulationBounds = { maxGas: 200_000_000n, maxWaiting: 64 };
 
 /** What checks wrote and the simulation thread has not got yet. It is sent with the next simulation. */
 class PendingChecks implements CheckObserver {

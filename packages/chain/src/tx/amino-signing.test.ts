@@ -391,12 +391,18 @@ suite("an account of a multisig key (cosmjs multisig tools)", () => {
     });
     let nested = anyOf(1, members);
     for (let i = 0; i < 90; i++) nested = anyOf(1, [nested]);
-    for (const publicKey of [anyOf(0, members), anyOf(4, members), nested, anyOf(2, members.toReversed())]) {
+    const refused = [
+      [anyOf(0, members), 8],
+      [anyOf(4, members), 8],
+      [nested, 2],
+      [anyOf(2, members.toReversed()), 8],
+    ] as const;
+    for (const [publicKey, code] of refused) {
       const tx = await bentGroupTx([0, 1], (info) => {
         info.publicKey = publicKey;
         return undefined;
       });
-      assert.equal(deliver(newState(), tx).code, 8);
+      assert.equal(deliver(newState(), tx).code, code);
     }
     const many = createMultisigThresholdPubkey(
       Array.from({ length: 8 }, () => pubkeys[0] ?? assert.fail()),

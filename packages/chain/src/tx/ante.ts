@@ -82,6 +82,11 @@ export function runAnte(ctx: Context, tx: DecodedTx, { gasPrices, verify }: Ante
   }
   const params = getAuthParams(ctx);
   ctx.gas.consume(params.txSizeCostPerByte * BigInt(tx.bytes.length), "txSize");
+  // Counted again with the members of multisig keys, once the fee is paid; reading each costs time before.
+  const infos = tx.authInfo.signerInfos.length;
+  if (BigInt(infos) > params.txSigLimit) {
+    return fail(SDK.tooManySignatures, `signatures: ${infos}, limit: ${params.txSigLimit}`);
+  }
   const given = signaturesOf(tx);
   if (!given.ok) return given;
   if (simulates) consumeMissingSignatures(ctx, tx, given.value, params);

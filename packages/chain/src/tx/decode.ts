@@ -1,13 +1,22 @@
-import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
+import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
 import { bytesEqual } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
-import { type Any, decodeMessage, encodeMessage, findUnknownField, schemaOfTypeUrl, tx as txs } from "@turnpike/proto";
+import {
+  type Any,
+  type Decoded,
+  decodeMessage,
+  encodeMessage,
+  schemaOfTypeUrl,
+  TimestampSchema,
+  tx as txs,
+} from "@turnpike/proto";
 import { parseAddress } from "../state/addresses.ts";
 import { bytesToText } from "../state/bytes.ts";
 import type { MessageHandler } from "../state/module.ts";
 import { done, fail, type Outcome, SDK, wrapped } from "../state/outcome.ts";
+import { boundsFault, decodeKnown, unknownFieldFault, valuesFault } from "../state/read-message.ts";
+import { valueFault } from "../state/strict-values.ts";
 import { rawFormFault } from "./raw-form.ts";
-import { membersOf, valueFault } from "./strict-values.ts";
 
 /** A message of a transaction, with the handler that runs it. */
 export interface RoutedMessage {
@@ -34,20 +43,14 @@ export interface DecodedTx {
 // Bit 11 of a field number says that a reader that does not know the field may pass over it.
 const isNonCritical = (field: number): boolean => ((field >> 10) & 1) === 1;
 
-function unknownFault(schema: DescMessage, message: Message): string | undefined {
-  const found = findUnknownField(schema, message);
-  if (found === undefined) return undefined;
-  return `errUnknownField "/${found.typeName}": {TagNum: ${found.number}}`;
+function read<Desc extends DescMessage>(schema: Desc, bytes: Bytes): Decoded<MessageShape<Desc>> {
+  const excess = boundsFault(schema, bytes);
+  return excess === undefined ? decodeKnown(schema, bytes) : { ok: false, fault: excess };
 }
 
-function read<Desc extends DescMessage>(schema: Desc, bytes: Bytes): ReturnType<typeof decodeMessage<Desc>> {
-  const decoded = decodeMessage(schema, bytes);
-  if (!decoded.ok) return decoded;
-  const fault = unknownFault(schema, decoded.message);
-  return fault === undefined ? decoded : { ok: false, fault };
-}
-
-function readBody(bytes: Bytes): ReturnType<typeof decodeMessage<typeof txs.TxBodySchema>> {
+function readBody(bytes: Bytes): Decoded<txs.TxBody> {
+  const excess = boundsFault(txs.TxBodySchema, bytes);
+  if (excess !== undefined) return { ok: false, fault: excess };
   const decoded = decodeMessage(txs.TxBodySchema, bytes);
   if (!decoded.ok) return decoded;
   const { message } = decoded;
@@ -59,8 +62,8 @@ function readBody(bytes: Bytes): ReturnType<typeof decodeMessage<typeof txs.TxBo
   delete known.$unknown;
   const { timeoutTimestamp } = message;
   const fault =
-    unknownFault(txs.TxBodySchema, known) ??
-    (timeoutTimestamp === undefined ? undefined : valueFault(timeoutTimestamp));
+    unknownFieldFault(txs.TxBodySchema, known) ??
+    (timeoutTimestamp === undefined ? undefined : valueFault(TimestampSchema, timeoutTimestamp));
   return fault === undefined ? decoded : { ok: false, fault };
 }
 
@@ -70,39 +73,15 @@ function routed(any: Any, handlers: ReadonlyMap<string, MessageHandler>): Outcom
   if (schema === undefined || typeUrl !== `/${schema.typeName}`) {
     return fail(SDK.txDecode, `unable to resolve type URL ${typeUrl}`);
   }
-  const decoded = read(schema, any.value);
+  const decoded = decodeKnown(schema, any.value);
   if (!decoded.ok) return fail(SDK.txDecode, decoded.fault);
   const handler = handlers.get(typeUrl);
   if (handler === undefined) {
     return fail(SDK.unknownRequest, `no message handler found for *types.${schema.name}`);
   }
-  const nested = nestedFault(schema, decoded.message, 0);
+  const nested = valuesFault(schema, decoded.message);
   if (nested !== undefined) return fail(SDK.txDecode, nested);
   return done({ typeUrl, message: decoded.message, handler, signers: handler.signers(decoded.message) });
-}
-
-const DEEPEST_NESTING = 16;
-
-// What stands inside `Any` values is read as strictly as the rest.
-function nestedFault(schema: DescMessage, message: Message, depth: number): string | undefined {
-  if (depth > DEEPEST_NESTING) return "messages are nested too deeply";
-  const wrong = valueFault(message);
-  if (wrong !== undefined) return wrong;
-  if (schema.typeName === "google.protobuf.Any") {
-    const { typeUrl, value } = message as Any;
-    if (typeUrl === "") return undefined;
-    const inner = schemaOfTypeUrl(typeUrl);
-    if (inner === undefined) return `unable to resolve type URL ${typeUrl}`;
-    const decoded = read(inner, value);
-    return decoded.ok ? nestedFault(inner, decoded.message, depth + 1) : decoded.fault;
-  }
-  for (const item of membersOf(message)) {
-    if (!isMessage(item)) continue;
-    const inner = schemaOfTypeUrl(`/${item.$typeName}`);
-    const fault = inner === undefined ? undefined : nestedFault(inner, item, depth + 1);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
 }
 
 function signersOf(messages: readonly RoutedMessage[], payer: string): Outcome<Bytes[]> {

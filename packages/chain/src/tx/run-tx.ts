@@ -1,7 +1,9 @@
-import { AppError, isAppError, isEngineLimit } from "@turnpike/base";
+import { AppError, isEngineLimit } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { type Any, baseAbci, createMessage, encodeMessage, packAny } from "@turnpike/proto";
+import { stopsNode } from "../state/block-parts.ts";
 import {
+  addEvents,
   type BlockInfo,
   type ChainEvent,
   type Context,
@@ -11,11 +13,12 @@ import {
 } from "../state/context.ts";
 import { GasMeter, OutOfGas } from "../state/gas.ts";
 import type { MessageHandler } from "../state/module.ts";
-import { done, fail, type Outcome, SDK, type TxFault, type TxResult } from "../state/outcome.ts";
+import { done, fail, faultIn, type Outcome, SDK, type TxFault, type TxResult } from "../state/outcome.ts";
 import { Overlay, type StateView } from "../state/overlay.ts";
 import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
 import type { DecodedTxs } from "./decoded-txs.ts";
+import { MAX_TX_EVENTS, txSizeFault } from "./tx-bounds.ts";
 
 /** How transactions are run. */
 export interface TxOptions extends AnteOptions {
@@ -32,7 +35,7 @@ const NOTHING = new Uint8Array(0);
 /**
  * Out of gas is the transaction's own fault. Another error of the program is the same on every node, and is recovered from as
  * the SDK recovers from a panic: it must not stop the chain. One that comes of this machine is not: in a block the node stops,
- * or it would keep a result that others do not have. A damaged state stops it, too.
+ * or it would keep a result that others do not have. A damaged store stops it, too.
  */
 function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>): Outcome<T> {
   try {
@@ -41,7 +44,7 @@ function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>):
     if (error instanceof OutOfGas) {
       return fail(SDK.outOfGas, `${error.message}; gasWanted: ${gas.limit ?? 0n}, gasUsed: ${gas.used}`);
     }
-    if (isAppError(error)) throw error;
+    if (stopsNode(error)) throw error;
     if (mode === "deliver" && isEngineLimit(error)) throw new AppError("CHAIN_ENGINE_LIMIT", { cause: error });
     return fail({ codespace: "sdk", code: 111_222, text: "panic" }, "recovered");
   }
@@ -72,8 +75,7 @@ function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome
   const events: ChainEvent[] = [];
   const ran = routed.handler.run({ ...ctx, events }, routed.message);
   if (!ran.ok) {
-    const text = `failed to execute message; message index: ${index}: ${ran.fault.text}`;
-    return { ok: false, fault: { ...ran.fault, text } };
+    return { ok: false, fault: faultIn(`failed to execute message; message index: ${index}`, ran.fault) };
   }
   const [sender] = routed.signers;
   const named = events.some(({ type, attributes }) => type === "message" && attributes.some((a) => a.key === "module"));
@@ -83,7 +85,10 @@ function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome
     ...(sender === undefined ? {} : { sender }),
     ...(owner === undefined ? {} : { module: owner }),
   });
-  ctx.events.push(...withAttribute([action, ...events], "msg_index", index.toString()));
+  addEvents(ctx, withAttribute([action, ...events], "msg_index", index.toString()));
+  if (ctx.events.length > MAX_TX_EVENTS) {
+    return fail(SDK.invalidRequest, `the messages have more than ${MAX_TX_EVENTS} events`);
+  }
   return done(packAny(routed.handler.response, ran.value));
 }
 
@@ -117,6 +122,8 @@ export function runTx(
   bytes: Bytes,
   { simulationGas, ...options }: TxOptions,
 ): TxResult {
+  const tooLarge = txSizeFault(bytes);
+  if (tooLarge !== undefined) return refused(tooLarge, undefined);
   const decoded = guarded(new GasMeter(), mode, () => checkedForm(bytes, mode, options));
   if (!decoded.ok) return refused(decoded.fault, undefined);
   const tx = decoded.value;
@@ -138,5 +145,5 @@ export function runTx(
   const ran = guarded(gas, mode, () => runMessages({ block, mode, state: messageState, gas, events }, tx));
   if (!ran.ok) return refused(ran.fault, gas, anteEvents);
   messageState.commitTo(state);
-  return { ...passed, data: ran.value, gasUsed: gas.used, events: [...anteEvents, ...events] };
+  return { ...passed, data: ran.value, gasUsed: gas.used, events: anteEvents.concat(events) };
 }

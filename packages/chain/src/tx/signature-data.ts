@@ -8,6 +8,7 @@ import {
   signing,
   type tx as txs,
 } from "@turnpike/proto";
+import { boundsFault } from "../state/read-message.ts";
 
 /** One signature, and the form of the document that it is of. */
 export interface SingleSignature {
@@ -47,6 +48,8 @@ export function readSignature(info: txs.ModeInfo | undefined, bytes: Bytes): Rea
   const sum = info?.sum;
   if (sum?.case === "single") return { ok: true, data: { kind: "single", mode: sum.value.mode, signature: bytes } };
   if (sum?.case !== "multi") return { ok: false, fault: "unexpected ModeInfo data type <nil>" };
+  const excess = boundsFault(cryptoMultisigV1.MultiSignatureSchema, bytes);
+  if (excess !== undefined) return { ok: false, fault: excess };
   const decoded = decodeMessage(cryptoMultisigV1.MultiSignatureSchema, bytes);
   if (!decoded.ok) return decoded;
   if (findUnknownField(cryptoMultisigV1.MultiSignatureSchema, decoded.message) !== undefined) {

@@ -45,11 +45,14 @@ export interface ApplicationLifecycle {
   readonly pendingTransfer?: { readonly sessionEndHeight: bigint } | undefined;
 }
 
-/** True while an application may be in a session that ends at `sessionEndHeight`. Unbonding goes before transfer. */
+/**
+ * True while an application may be in a session that ends at `sessionEndHeight`. A transfer ends its sessions also when it
+ * unbonds later: on the real chain it would be in sessions again, which the transfer does not wait for.
+ */
 export function isApplicationActive(application: ApplicationLifecycle, sessionEndHeight: bigint): boolean {
-  if (application.unstakeSessionEndHeight !== 0n) return sessionEndHeight <= application.unstakeSessionEndHeight;
-  const transfer = application.pendingTransfer;
-  return transfer === undefined || sessionEndHeight <= transfer.sessionEndHeight;
+  const { unstakeSessionEndHeight, pendingTransfer } = application;
+  if (unstakeSessionEndHeight !== 0n && sessionEndHeight > unstakeSessionEndHeight) return false;
+  return pendingTransfer === undefined || sessionEndHeight <= pendingTransfer.sessionEndHeight;
 }
 
 /** True while a gateway may be delegated to at `height`. */

@@ -12,7 +12,7 @@ import {
 } from "../claims.ts";
 import type { ClaimEventFields } from "./events.ts";
 import { coinText } from "./reasons.ts";
-import type { DueClaim, SettlementInput } from "./types.ts";
+import type { DueClaim } from "./types.ts";
 
 /** A due claim with everything about it worked out that does not depend on other claims. */
 export interface PricedClaim {
@@ -33,7 +33,7 @@ function settles(requirement: ProofRequirement, status: number): boolean {
 }
 
 /** Prices a due claim. An error text when its root cannot be read or its compute units do not fit its relays. */
-export function priceClaim(due: DueClaim, input: SettlementInput): PricedClaim | { readonly error: string } {
+export function priceClaim(due: DueClaim): PricedClaim | { readonly error: string } {
   const { claim, targetHash } = due;
   const root = readClaimRoot(claim.rootHash);
   if (root === undefined) return { error: "the root hash in the claim is invalid" };
@@ -41,8 +41,8 @@ export function priceClaim(due: DueClaim, input: SettlementInput): PricedClaim |
   const requirement = proofRequirement({
     claim,
     claimedUpokt: upokt,
-    thresholdUpokt: input.proof.proofRequirementThresholdUpokt,
-    requestProbability: input.proof.proofRequestProbability,
+    thresholdUpokt: due.proof.proofRequirementThresholdUpokt,
+    requestProbability: due.proof.proofRequestProbability,
     seedBlockHash: due.proofSeedBlockHash,
   });
   const { sessionHeader } = claim;

@@ -109,6 +109,7 @@ function paySupplier(context: ModuleContext, reasons: ShareReasons, amountUpokt:
   const payout = payShareholders({
     supplier,
     serviceId: service.id,
+    shares: due.revShare,
     sessionEndHeight: due.claim.sessionHeader.sessionEndBlockHeight,
     reason: reasons.supplier,
     amountUpokt,

@@ -59,19 +59,16 @@ suite("supplier shares", () => {
   });
 
   test("attack: shares that do not add up to 100, or name one account twice, pay the owner", () => {
-    const supplier = (revShare: readonly (readonly [string, bigint])[]) => ({
+    const supplier = {
       operatorAddress: "op",
       ownerAddress: "owner",
       stakeUpokt: 0n,
       unstakeSessionEndHeight: 0n,
-      services: [
-        {
-          serviceId: "svc",
-          revShare: revShare.map(([address, revSharePercentage]) => ({ address, revSharePercentage })),
-        },
-      ],
-    });
-    const options = { serviceId: "svc", sessionEndHeight: 10n, reason: POOL, amountUpokt: 50n };
+      services: [],
+    };
+    const shares = (list: readonly (readonly [string, bigint])[]) =>
+      list.map(([address, revSharePercentage]) => ({ address, revSharePercentage }));
+    const options = { supplier, serviceId: "svc", sessionEndHeight: 10n, reason: POOL, amountUpokt: 50n };
     for (const list of [
       [
         ["a", 60n],
@@ -83,7 +80,7 @@ suite("supplier shares", () => {
         ["a", 50n],
       ],
     ] as const) {
-      const payout = payShareholders({ ...options, supplier: supplier(list) });
+      const payout = payShareholders({ ...options, shares: shares(list) });
       assert.ok(payout.ok);
       assert.deepEqual(
         payout.transfers.map((t) => [t.kind === "mod_to_acct" ? t.recipient : "", t.amountUpokt]),
@@ -91,8 +88,11 @@ suite("supplier shares", () => {
       );
       assert.equal(payout.events.length, 1);
     }
-    assert.equal(payShareholders({ ...options, supplier: supplier([]) }).ok, false);
-    assert.equal(payShareholders({ ...options, supplier: { ...supplier([["a", 1n]]), ownerAddress: "" } }).ok, false);
+    assert.equal(payShareholders({ ...options, shares: [] }).ok, false);
+    assert.equal(
+      payShareholders({ ...options, shares: shares([["a", 1n]]), supplier: { ...supplier, ownerAddress: "" } }).ok,
+      false,
+    );
   });
 
   test("the DAO takes what is left of a mint", () => {

@@ -8,10 +8,13 @@ import { BASE_TARGET } from "../difficulty.ts";
 import type { SettlementEvent } from "./events.ts";
 import { settle } from "./settle.ts";
 import type { Settlement } from "./settlement.ts";
-import type { DueClaim, SettlementInput } from "./types.ts";
+import type { DueClaim, SettlementInput, TokenomicsParams } from "./types.ts";
 
 const shared = sharedParams(readRecorded("e2e-4").params_at_settlement);
 const model = settlementInput(readRecorded("e2e-4"));
+const [MODEL_CLAIM] = model.claims;
+assert.ok(MODEL_CLAIM);
+const MODEL_TOKENOMICS: TokenomicsParams = MODEL_CLAIM.tokenomics;
 
 interface ClaimSpec {
   readonly supplier: string;
@@ -21,7 +24,11 @@ interface ClaimSpec {
 }
 
 /** A claim of relays that cost one upokt each. */
-function due({ supplier, relays, application = "app", status = CLAIM_STATUS.validated }: ClaimSpec): DueClaim {
+function due(
+  { supplier, relays, application = "app", status = CLAIM_STATUS.validated }: ClaimSpec,
+  setting: Setting = {},
+): DueClaim {
+  const { limit } = setting;
   const tail = Buffer.alloc(16);
   tail.writeBigUInt64BE(relays, 0);
   tail.writeBigUInt64BE(relays, 8);
@@ -42,6 +49,21 @@ function due({ supplier, relays, application = "app", status = CLAIM_STATUS.vali
     computeUnitsPerRelay: 1n,
     pricing: { computeUnitsToTokensMultiplier: 1n, computeUnitCostGranularity: 1n },
     windows: shared,
+    spendLimitUpokt: limit === 0n ? undefined : limit,
+    numServices: 1n,
+    serviceOwnerAddress: "source",
+    revShare: [{ address: supplier, revSharePercentage: 100n }],
+    tokenomics: {
+      ...MODEL_TOKENOMICS,
+      globalInflationPerClaim: setting.inflation ?? 0,
+      mintRatio: setting.mintRatio ?? 1,
+      overservicingBonusMultiplier: setting.multiplier ?? 1n,
+    },
+    proof: {
+      proofRequestProbability: setting.probability ?? 1,
+      proofRequirementThresholdUpokt: 1n << 80n,
+      proofMissingPenaltyUpokt: setting.penalty ?? 0n,
+    },
     proofSeedBlockHash: new Uint8Array(32),
   };
 }
@@ -64,7 +86,7 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
   const applications = [...new Set(claims.map(({ application = "app" }) => application))];
   return {
     ...model,
-    claims: claims.map(due),
+    claims: claims.map((spec) => due(spec, setting)),
     applications: new Map(
       applications.map((address) => [
         address,
@@ -72,7 +94,6 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
           address,
           stakeUpokt: setting.stake ?? 1_000_000n,
           unstakeSessionEndHeight: 0n,
-          perSessionSpendLimitUpokt: setting.limit,
         },
       ]),
     ),
@@ -88,18 +109,6 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
         },
       ]),
     ),
-    services: new Map([["svc", { id: "svc", ownerAddress: "source" }]]),
-    tokenomics: {
-      ...model.tokenomics,
-      globalInflationPerClaim: setting.inflation ?? 0,
-      mintRatio: setting.mintRatio ?? 1,
-      overservicingBonusMultiplier: setting.multiplier ?? 1n,
-    },
-    proof: {
-      proofRequestProbability: setting.probability ?? 1,
-      proofRequirementThresholdUpokt: 1n << 80n,
-      proofMissingPenaltyUpokt: setting.penalty ?? 0n,
-    },
     minApplicationStakeUpokt: setting.minApplicationStake ?? 0n,
     minSupplierStakeUpokt: setting.minSupplierStake ?? 0n,
   };
@@ -339,10 +348,7 @@ suite("settlement", () => {
     assert.ok(first !== undefined && second !== undefined && third !== undefined && fourth !== undefined);
     const suppliers = new Map(input.suppliers);
     suppliers.delete("s2");
-    const s3 = suppliers.get("s3");
-    assert.ok(s3 !== undefined);
-    suppliers.set("s3", { ...s3, services: [] });
-    const claims = [{ ...first, computeUnitsPerRelay: 2n }, second, third, fourth];
+    const claims = [{ ...first, computeUnitsPerRelay: 2n }, second, { ...third, revShare: [] }, fourth];
     const settlement = settle({ ...input, suppliers, claims });
     const errors = eventsOf(settlement, "pocket.tokenomics.EventClaimDiscarded").map(({ error }) => error);
     assert.deepEqual([settlement.numDiscarded, settlement.numSettled], [3, 1]);
@@ -361,7 +367,9 @@ suite("settlement", () => {
     const settlement = settle(inputOf([{ supplier: "s1", relays: 1n }], { mintRatio: 0.5, inflation: 0.1 }));
     assert.deepEqual([settlement.numDiscarded, settlement.operations], [1, []]);
     assert.equal(settlement.changes.applications[0]?.stakeUpokt, 1_000_000n);
-    // Two sessions of one application, more than its stake together: the inflation of the second cannot be charged.
+  });
+
+  test("attack: two sessions of one application that are due at once share what it has", () => {
     const input = inputOf(
       [
         { supplier: "s1", relays: 500_000n },
@@ -372,23 +380,19 @@ suite("settlement", () => {
     const [first, second] = input.claims;
     assert.ok(first !== undefined && second !== undefined);
     const windows = { ...second.windows, numBlocksPerSession: 1000n };
-    const other = { ...second.claim.sessionHeader, sessionId: "another" };
-    const claims = [
-      { ...first, windows },
-      { ...second, windows, claim: { ...second.claim, sessionHeader: other } },
-    ];
-    const s2 = input.suppliers.get("s2");
-    assert.ok(s2 !== undefined);
-    // Shares that cannot be used are paid to the owner, with an event: not for a claim that is not paid.
-    const revShare = [{ address: "s2", revSharePercentage: 99n }];
-    const suppliers = new Map(input.suppliers).set("s2", { ...s2, services: [{ serviceId: "svc", revShare }] });
-    const both = settle({ ...input, claims, suppliers });
-    assert.deepEqual([both.numSettled, both.numDiscarded], [1, 1]);
-    assert.equal(both.changes.applications[0]?.stakeUpokt, 450_000n);
-    assert.equal(moduleSums(both).application, -550_000n);
-    const types = both.events.map(({ type }) => type.split(".").at(-1));
-    assert.equal(types.filter((type) => type === "EventSupplierRevShareFallbackDistribution").length, 0);
-    assert.equal(types.filter((type) => type === "EventApplicationReimbursementRequest").length, 1);
+    const other = { ...second.claim.sessionHeader, sessionId: "another", sessionEndBlockHeight: 1920n };
+    const next = { ...second, windows, claim: { ...second.claim, sessionHeader: other } };
+    // The second is paid what the first leaves, where the real chain discards it.
+    const both = settle({ ...input, claims: [{ ...first, windows }, next] });
+    assert.deepEqual([both.numSettled, both.numDiscarded], [2, 0]);
+    assert.deepEqual(settledAmounts(both), ["500000upokt", "409090upokt"]);
+    assert.equal(both.changes.applications[0]?.stakeUpokt, 1n);
+    assert.equal(moduleSums(both).application, -999_999n);
+    // Of an application with two services both sessions are open at once: each has half.
+    const sameEnd = { ...next.claim.sessionHeader, sessionEndBlockHeight: 1910n };
+    const twin = { ...next, claim: { ...next.claim, sessionHeader: sameEnd }, numServices: 2n };
+    const halves = settle({ ...input, claims: [{ ...first, windows, numServices: 2n }, twin] });
+    assert.deepEqual(settledAmounts(halves), ["454545upokt", "454545upokt"]);
   });
 
   test("a claim that would take the supply out of its bounds is discarded", () => {

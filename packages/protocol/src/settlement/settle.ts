@@ -1,3 +1,4 @@
+import { AppError } from "@turnpike/base";
 import { unbondingEndHeight } from "../sessions/activation.ts";
 import { sessionAt } from "../sessions/grid.ts";
 import { numPendingSessions } from "../sessions/windows.ts";
@@ -11,7 +12,14 @@ import { settlementRates } from "./rates.ts";
 import { coinText, OP_REASON, type ValidatorPool } from "./reasons.ts";
 import type { Settlement, SettlementStep } from "./settlement.ts";
 import { slashSupplier } from "./slash.ts";
-import type { DueClaim, Operation, SettlementApplication, SettlementInput, SettlementSupplier } from "./types.ts";
+import type {
+  DueClaim,
+  Operation,
+  SettlementApplication,
+  SettlementInput,
+  SettlementSupplier,
+  TokenomicsParams,
+} from "./types.ts";
 import { distributeValidatorRewards } from "./validators.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -25,13 +33,17 @@ function mintedUpokt(operations: readonly Operation[]): bigint {
   return operations.reduce((sum, { kind, amountUpokt }) => (kind === "mint" ? sum + amountUpokt : sum), 0n);
 }
 
+const sessionName = ({ claim: { sessionHeader } }: DueClaim): string =>
+  `${sessionHeader.applicationAddress}/${sessionHeader.sessionId}`;
+
 /** Settlement under way: what is read once, and what every claim adds to. */
 class Run {
   readonly #input: SettlementInput;
-  readonly #rates: SettlementRates;
+  /** By the parameters that they were read of, which the claims of a session share. */
+  readonly #rates = new Map<TokenomicsParams, SettlementRates>();
   readonly #applications = new Map<string, Mutable<SettlementApplication>>();
   readonly #suppliers = new Map<string, Mutable<SettlementSupplier>>();
-  readonly #numClaims = new Map<string, bigint>();
+  readonly #stakes = new Map<string, bigint>();
   readonly #budgets = new Map<string, SessionBudget>();
   readonly #pools = new Map<ValidatorPool, bigint>();
   readonly #steps: SettlementStep[] = [];
@@ -43,21 +55,18 @@ class Run {
 
   constructor(input: SettlementInput) {
     this.#input = input;
-    this.#rates = settlementRates(input.tokenomics);
   }
 
   run(): Settlement {
     const { claims } = this.#input;
+    const sessions = new Map<string, DueClaim[]>();
     for (const due of claims) {
-      const group = this.#group(due);
-      this.#numClaims.set(group, (this.#numClaims.get(group) ?? 0n) + 1n);
+      const some = sessions.get(sessionName(due));
+      if (some === undefined) sessions.set(sessionName(due), [due]);
+      else some.push(due);
     }
-    const prepared = claims.map((due) => this.#prepare(due));
-    for (const [at, due] of claims.entries()) {
-      const ready = prepared[at] ?? { error: "" };
-      const error = "error" in ready ? ready.error : this.#settleClaim(ready);
-      if (error !== undefined) this.#discard(due, error);
-    }
+    // Each session's budget is of the stake that earlier ones leave that are settled in this block, too.
+    for (const [, some] of sessions) this.#settleSession(some);
     this.#payValidators();
     this.#carryOut(aggregateOperations(this.#settled.flatMap(({ operations }) => operations)));
     for (const due of this.#expired) this.#slash(due);
@@ -68,23 +77,34 @@ class Run {
     this.#steps.push({ kind: "event", event });
   }
 
-  #group({ claim }: DueClaim): string {
-    return `${claim.sessionHeader.applicationAddress}/${claim.sessionHeader.sessionId}`;
+  #ratesOf({ tokenomics }: DueClaim): SettlementRates {
+    const known = this.#rates.get(tokenomics) ?? settlementRates(tokenomics);
+    this.#rates.set(tokenomics, known);
+    return known;
+  }
+
+  #settleSession(claims: readonly DueClaim[]): void {
+    const prepared = claims.map((due) => this.#prepare(due, claims.length));
+    for (const [at, due] of claims.entries()) {
+      const ready = prepared[at] ?? { error: "" };
+      const error = "error" in ready ? ready.error : this.#settleClaim(ready);
+      if (error !== undefined) this.#discard(due, error);
+    }
   }
 
   /** Loads a claim's actors, prices it and counts it into its session's budget. */
-  #prepare(due: DueClaim): PricedClaim | { readonly error: string } {
+  #prepare(due: DueClaim, numClaims: number): PricedClaim | { readonly error: string } {
     const missing = this.#load(due);
     if (missing !== undefined) return { error: missing };
-    const priced = priceClaim(due, this.#input);
+    const priced = priceClaim(due);
     if ("error" in priced || !priced.settles) return priced;
-    addToBudget(this.#budget(due), stakeCostUpokt(priced.claimedUpokt, this.#rates.inflation));
+    addToBudget(this.#budget(due, numClaims), stakeCostUpokt(priced.claimedUpokt, this.#ratesOf(due).inflation));
     return priced;
   }
 
-  #load({ claim }: DueClaim): string | undefined {
+  #load({ claim, serviceOwnerAddress }: DueClaim): string | undefined {
     const { applicationAddress, serviceId } = claim.sessionHeader;
-    if (!this.#input.services.has(serviceId)) {
+    if (serviceOwnerAddress === undefined) {
       return `service with ID ${JSON.stringify(serviceId)} not found: service not found`;
     }
     if (!this.#applications.has(applicationAddress)) {
@@ -103,20 +123,26 @@ class Run {
     return undefined;
   }
 
-  #budget(due: DueClaim): SessionBudget {
-    const group = this.#group(due);
-    const known = this.#budgets.get(group);
-    if (known !== undefined) return known;
-    const address = due.claim.sessionHeader.applicationAddress;
-    // The stake before any claim of this block was settled, whatever claims took since.
-    const application = this.#input.applications.get(address);
-    const budget = newSessionBudget({
-      stakeUpokt: application?.stakeUpokt ?? 0n,
-      pendingSessions: numPendingSessions(due.windows),
-      numClaims: this.#numClaims.get(group) ?? 1n,
-      spendLimitUpokt: application?.perSessionSpendLimitUpokt,
-    });
-    this.#budgets.set(group, budget);
+  /** An application's stake before its sessions of one end are settled: those of several services share it. */
+  #stakeBefore({ claim }: DueClaim): bigint {
+    const { applicationAddress, sessionEndBlockHeight } = claim.sessionHeader;
+    const name = `${applicationAddress}/${sessionEndBlockHeight}`;
+    const stake = this.#stakes.get(name) ?? this.#applications.get(applicationAddress)?.stakeUpokt ?? 0n;
+    this.#stakes.set(name, stake);
+    return stake;
+  }
+
+  #budget(due: DueClaim, numClaims: number): SessionBudget {
+    const name = sessionName(due);
+    const budget =
+      this.#budgets.get(name) ??
+      newSessionBudget({
+        stakeUpokt: this.#stakeBefore(due),
+        pendingSessions: numPendingSessions(due.windows) * due.numServices,
+        numClaims: BigInt(numClaims),
+        spendLimitUpokt: due.spendLimitUpokt,
+      });
+    this.#budgets.set(name, budget);
     return budget;
   }
 
@@ -134,8 +160,11 @@ class Run {
     const { applicationAddress, serviceId } = claim.sessionHeader;
     const application = this.#applications.get(applicationAddress);
     const supplier = this.#suppliers.get(claim.supplierOperatorAddress);
-    const service = this.#input.services.get(serviceId);
-    if (application === undefined || supplier === undefined || service === undefined) return "application not found";
+    const { serviceOwnerAddress } = due;
+    if (application === undefined || supplier === undefined || serviceOwnerAddress === undefined) {
+      return "application not found";
+    }
+    const rates = this.#ratesOf(due);
 
     const capped = this.#cap(priced);
     const { settledUpokt } = capped;
@@ -151,8 +180,8 @@ class Run {
         settledUpokt,
         application: draft,
         supplier,
-        service,
-        rates: this.#rates,
+        service: { id: serviceId, ownerAddress: serviceOwnerAddress },
+        rates,
         result,
         pools,
         emit: (event) => events.push(event),
@@ -168,7 +197,7 @@ class Run {
     for (const event of events) this.#emit(event);
     if (settledUpokt > 0n) this.#unbondBelowMinimum(application);
     const supplierOwnerAddress = supplier.ownerAddress;
-    this.#emit(settledEvent({ priced, settledUpokt, result, rates: this.#rates, supplierOwnerAddress }));
+    this.#emit(settledEvent({ priced, settledUpokt, result, rates, supplierOwnerAddress }));
     this.#settled.push(result);
     const relays = (this.#relays.get(serviceId) ?? 0n) + priced.root.count;
     this.#relays.set(serviceId, BigInt.asUintN(64, relays));
@@ -178,9 +207,11 @@ class Run {
   /** What a claim gets, and the event that says so when it is less than it asks. */
   #cap(priced: PricedClaim): { readonly settledUpokt: bigint; readonly events: readonly SettlementEvent[] } {
     const { claim } = priced.due;
-    const budget = this.#budget(priced.due);
-    const multiplier = this.#input.tokenomics.overservicingBonusMultiplier;
-    const { settledUpokt, overserviced } = capClaim(budget, priced.claimedUpokt, this.#rates.inflation, multiplier);
+    const budget = this.#budgets.get(sessionName(priced.due));
+    if (budget === undefined) throw new AppError("INTERNAL", { detail: { budgetOf: claim.sessionHeader.sessionId } });
+    const { overservicingBonusMultiplier: multiplier } = priced.due.tokenomics;
+    const { inflation } = this.#ratesOf(priced.due);
+    const { settledUpokt, overserviced } = capClaim(budget, priced.claimedUpokt, inflation, multiplier);
     const events = overserviced === undefined ? [] : [overservicedEvent(claim, overserviced, budget)];
     return { settledUpokt, events };
   }
@@ -219,7 +250,7 @@ class Run {
     for (const pool of POOLS) {
       const total = this.#pools.get(pool) ?? 0n;
       const { validators } = this.#input;
-      const dao = this.#rates.daoRewardAddress;
+      const dao = this.#input.daoRewardAddress;
       const { transfers, events } = distributeValidatorRewards(validators, total, pool, sessionEndHeight, dao);
       operations.push(...transfers);
       for (const event of events) this.#emit(event);
@@ -248,10 +279,11 @@ class Run {
     }
   }
 
-  #slash({ claim }: DueClaim): void {
+  #slash(due: DueClaim): void {
+    const { claim } = due;
     const supplier = this.#suppliers.get(claim.supplierOperatorAddress);
     if (supplier === undefined) return;
-    const slash = slashSupplier(supplier, claim, this.#input);
+    const slash = slashSupplier(supplier, due, this.#input);
     this.#suppliers.set(claim.supplierOperatorAddress, { ...slash.supplier });
     for (const operation of slash.operations) this.#steps.push({ kind: "operation", operation });
     for (const event of slash.events) this.#emit(event);

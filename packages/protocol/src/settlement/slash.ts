@@ -1,9 +1,8 @@
-import type { Claim } from "../claims.ts";
 import { least } from "../rational.ts";
 import { sessionAt } from "../sessions/grid.ts";
 import type { SettlementEvent } from "./events.ts";
 import { coinText, OP_REASON } from "./reasons.ts";
-import type { Operation, SettlementInput, SettlementSupplier } from "./types.ts";
+import type { DueClaim, Operation, SettlementInput, SettlementSupplier } from "./types.ts";
 
 /** What an expired claim costs its supplier. */
 export interface Slash {
@@ -18,8 +17,8 @@ export interface Slash {
  * at the end of the present session. @NOTE that is all the real chain does: it neither ends the supplier's service
  * configurations nor puts it on the list of those that unbond. The caller that writes the changes has to.
  */
-export function slashSupplier(supplier: SettlementSupplier, claim: Claim, input: SettlementInput): Slash {
-  const { proofMissingPenaltyUpokt } = input.proof;
+export function slashSupplier(supplier: SettlementSupplier, { claim, proof }: DueClaim, input: SettlementInput): Slash {
+  const { proofMissingPenaltyUpokt } = proof;
   const penalty = least(proofMissingPenaltyUpokt, supplier.stakeUpokt);
   const stakeUpokt = supplier.stakeUpokt - penalty;
   const unbonds = stakeUpokt < input.minSupplierStakeUpokt && supplier.unstakeSessionEndHeight === 0n;

@@ -40,12 +40,12 @@ export type SupplierPayout =
 export function payShareholders(options: {
   readonly supplier: SettlementSupplier;
   readonly serviceId: string;
+  readonly shares: readonly RevenueShare[];
   readonly sessionEndHeight: bigint;
   readonly reason: OpReason;
   readonly amountUpokt: bigint;
 }): SupplierPayout {
-  const { supplier, serviceId, reason, amountUpokt } = options;
-  const shares = supplier.services.find((service) => service.serviceId === serviceId)?.revShare ?? [];
+  const { supplier, serviceId, shares, reason, amountUpokt } = options;
   if (shares.length === 0) {
     return {
       ok: false,

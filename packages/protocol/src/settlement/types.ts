@@ -12,7 +12,7 @@ export interface RewardShares {
   readonly application: number;
 }
 
-/** Parameters of the module that settles, as they are now. Numbers are float64 on the wire. */
+/** Parameters of the module that settles. Numbers are float64 on the wire. */
 export interface TokenomicsParams {
   readonly daoRewardAddress: string;
   /** Shares of inflation. */
@@ -40,8 +40,28 @@ export interface DueClaim {
   readonly pricing: PricingParams;
   /** Shared parameters at the session's end: they say how many sessions share the application's stake. */
   readonly windows: SessionWindowParams;
+  /** Most that the application pays for the session, to all suppliers together, inflation included; undefined for no limit. */
+  readonly spendLimitUpokt: bigint | undefined;
+  /** Services that the application was staked for in the session: as many sessions share its part of the stake. */
+  readonly numServices: bigint;
+  /** Owner of the service at the session's start; undefined when there is no such service. */
+  readonly serviceOwnerAddress: string | undefined;
+  /** Shares of the supplier's rewards in the session; none when it had no configuration for the service. */
+  readonly revShare: readonly RevenueShare[];
+  /** Parameters of settlement at the session's start. */
+  readonly tokenomics: TokenomicsParams;
+  /** Parameters of proofs after the block before the session's proof window opened. */
+  readonly proof: ProofParams;
   /** Hash of the block before the session's proof window opened. */
   readonly proofSeedBlockHash: Uint8Array;
+}
+
+/** Parameters that say which claims need a proof, and what a missing one costs. */
+export interface ProofParams {
+  /** A float64 of the wire. */
+  readonly proofRequestProbability: number;
+  readonly proofRequirementThresholdUpokt: bigint;
+  readonly proofMissingPenaltyUpokt: bigint;
 }
 
 /** An application as it stands before settlement. */
@@ -50,8 +70,6 @@ export interface SettlementApplication {
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
-  /** Most that it pays for one session, to all suppliers together, inflation included; undefined or 0 for no limit. */
-  readonly perSessionSpendLimitUpokt?: bigint | undefined;
 }
 
 /** One receiver of a supplier's rewards. */
@@ -68,7 +86,7 @@ export interface SettlementSupplier {
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
-  /** The configurations by which claims are paid, in store order; the first of a service counts. */
+  /** The configurations that its events show. */
   readonly services: readonly { readonly serviceId: string; readonly revShare: readonly RevenueShare[] }[];
 }
 
@@ -91,16 +109,11 @@ export interface SettlementInput {
   readonly claims: readonly DueClaim[];
   readonly applications: ReadonlyMap<string, SettlementApplication>;
   readonly suppliers: ReadonlyMap<string, SettlementSupplier>;
-  readonly services: ReadonlyMap<string, { readonly id: string; readonly ownerAddress: string }>;
   readonly validators: readonly SettlementValidator[];
   /** Shared parameters as they are now: heights of unbonding come from them. */
   readonly shared: SettlementSharedParams;
-  readonly tokenomics: TokenomicsParams;
-  readonly proof: {
-    readonly proofRequestProbability: number;
-    readonly proofRequirementThresholdUpokt: bigint;
-    readonly proofMissingPenaltyUpokt: bigint;
-  };
+  /** Gets the validators' part where there is no validator. */
+  readonly daoRewardAddress: string;
   /** How much more may be minted before the supply leaves its bounds; undefined for no bound. */
   readonly mintRoomUpokt?: bigint;
   readonly minApplicationStakeUpokt: bigint;

@@ -56,7 +56,7 @@ async function ringOf(
   | { readonly ok: true; readonly ring: readonly Uint8Array[]; readonly signer: SigningKey }
   | Extract<SessionResult, { ok: false }>
 > {
-  const { addresses } = ringMembers(
+  const addresses = ringMembers(
     {
       address: record.address,
       delegateeGatewayAddresses: record.delegateeGatewayAddresses,
@@ -74,8 +74,9 @@ async function ringOf(
   }
   const members: Uint8Array[] = [];
   for (const answer of await Promise.all(addresses.map((address) => queries.publicKey(address)))) {
-    if (!answer.ok) return answer;
-    members.push(answer.value);
+    if (answer.ok) members.push(answer.value);
+    // A member without a key that can sign is in no ring; suppliers and chain leave it out, too.
+    else if (answer.fault !== "refused") return answer;
   }
   return { ok: true, ring: canonicalRing(members), signer };
 }

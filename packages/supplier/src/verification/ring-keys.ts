@@ -1,5 +1,4 @@
 import type { ChainAnswer, PocketQueries } from "@turnpike/chain-client";
-import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
 import type { application } from "@turnpike/proto";
 import { ringMembers } from "@turnpike/protocol";
 
@@ -10,14 +9,14 @@ export type RingKeys =
 
 /**
  * The compressed keys that may stand in a relay's ring: the application's, those of its gateways, and of gateways that it
- * undelegated in this session or later; the placeholder when there is no gateway.
+ * undelegated in this session or later. Members without a key that can sign are left out, as the chain does.
  */
 export async function ringKeys(
   applicationRecord: application.Application,
   sessionEndHeight: bigint,
   queries: Pick<PocketQueries, "publicKey">,
 ): Promise<RingKeys> {
-  const { addresses, placeholder } = ringMembers(
+  const addresses = ringMembers(
     {
       address: applicationRecord.address,
       delegateeGatewayAddresses: applicationRecord.delegateeGatewayAddresses,
@@ -31,10 +30,12 @@ export async function ringKeys(
     sessionEndHeight,
   );
   const found = await Promise.all(addresses.map((address) => queries.publicKey(address)));
-  const keys: Uint8Array[] = placeholder ? [PLACEHOLDER_RING_KEY] : [];
+  const keys: Uint8Array[] = [];
+  let keyless = "";
   for (const answer of found) {
-    if (!answer.ok) return { ok: false, fault: answer.fault, text: answer.text };
-    keys.push(answer.value);
+    if (answer.ok) keys.push(answer.value);
+    else if (answer.fault === "refused") keyless = answer.text;
+    else return { ok: false, fault: answer.fault, text: answer.text };
   }
-  return { ok: true, keys };
+  return keys.length > 0 ? { ok: true, keys } : { ok: false, fault: "refused", text: keyless };
 }

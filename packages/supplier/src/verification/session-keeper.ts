@@ -134,6 +134,9 @@ export class SessionKeeper {
    */
   renewRing(session: ServedSession): Promise<boolean> {
     const heightBlocks = this.#modules.head.newest?.heightBlocks;
+    // Who is delegated to after a session's last block signs for none of its relays: no proof of one would be accepted.
+    if (heightBlocks === undefined || heightBlocks > session.header.sessionEndBlockHeight)
+      return Promise.resolve(false);
     if (session.renewal === undefined || session.renewal.heightBlocks !== heightBlocks) {
       session.renewal = { heightBlocks, isGrown: this.#renew(session) };
     }

@@ -1,11 +1,13 @@
 import { application, createMessage } from "@turnpike/proto";
 import { isGatewayActive } from "@turnpike/protocol";
-import { addressFault } from "../../state/addresses.ts";
-import type { Context } from "../../state/context.ts";
+import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
+import { readAccountKey } from "../auth/account-keys.ts";
+import { getAccount } from "../auth/accounts.ts";
 import { GATEWAY } from "../gateway/errors.ts";
 import { getGateway } from "../gateway/state.ts";
 import { sessionEnd } from "../shared/state.ts";
@@ -54,6 +56,14 @@ export function undelegated(ctx: Context, app: application.Application, gateway:
   };
 }
 
+// A gateway of a genesis may have no key until its first transaction: it is in no ring until then. The real chain lets every
+// account in, and accepts no proof of the application as long as one of its gateways has a key of another type.
+function canSignRelays(ctx: Context, address: string): boolean {
+  const parsed = parseAddress(address);
+  const key = parsed.ok ? getAccount(unmetered(ctx), parsed.value)?.base.pubKey : undefined;
+  return key === undefined || readAccountKey(key)?.kind === "single";
+}
+
 /** Runs a delegation. The checks come in the real chain's order, so that the first one's text is the same. */
 export function delegateToGateway(
   ctx: Context,
@@ -78,6 +88,10 @@ export function delegateToGateway(
   if (found.delegateeGatewayAddresses.includes(gatewayAddress)) {
     const text = wrapped(APPLICATION.alreadyDelegated, `${who} already delegated to ${whom}`);
     return failStatus("AlreadyExists", text);
+  }
+  if (!canSignRelays(ctx, gatewayAddress)) {
+    const text = `${whom} cannot sign relays: its account's key is not a secp256k1 key`;
+    return failStatus("FailedPrecondition", wrapped(APPLICATION.invalidGatewayAddress, text));
   }
   const changed = {
     ...found,

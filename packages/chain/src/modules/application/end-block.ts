@@ -9,12 +9,14 @@ import {
   undelegationRetentionBlocks,
 } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
+import { runPart } from "../../state/block-parts.ts";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { getUnstakingGateways } from "../gateway/state.ts";
+import { hasHeldClaim } from "../proof/held-claims.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import { undelegated } from "./delegating.ts";
 import {
@@ -42,7 +44,10 @@ function undelegateFromUnbonding(ctx: Context): void {
     if (isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) continue;
     const within = endedTextCodec.encode(gateway.address);
     const delegating = [...delegations.entries(ctx, { within })].map(([[, address]]) => address);
-    for (const app of named(ctx, delegating)) setApplication(ctx, undelegated(ctx, app, gateway.address));
+    for (const app of named(ctx, delegating)) {
+      const part = { part: "undelegation", item: `${app.address}/${gateway.address}` };
+      runPart(ctx, part, (branch) => setApplication(branch, undelegated(branch, app, gateway.address)));
+    }
   }
 }
 
@@ -96,7 +101,8 @@ function unbondApplications(ctx: Context): void {
   for (const app of named(ctx, unstaking)) {
     const since = app.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
-    if (endHeight <= ctx.block.heightBlocks) unbond(ctx, app, endHeight);
+    if (endHeight > ctx.block.heightBlocks || hasHeldClaim(ctx, app.address)) continue;
+    runPart(ctx, { part: "unbonding", item: app.address }, (branch) => unbond(branch, app, endHeight));
   }
 }
 
@@ -112,7 +118,8 @@ function transferApplications(ctx: Context): void {
     if (app?.pendingTransfer === undefined) continue;
     const { sessionEndHeight } = app.pendingTransfer;
     const endHeight = transferEndHeight(getSharedParamsAt(ctx, sessionEndHeight), sessionEndHeight);
-    if (ctx.block.heightBlocks >= endHeight) endTransfer(ctx, app, endHeight);
+    if (ctx.block.heightBlocks < endHeight || hasHeldClaim(ctx, address)) continue;
+    runPart(ctx, { part: "transfer", item: address }, (branch) => endTransfer(branch, app, endHeight));
   }
 }
 

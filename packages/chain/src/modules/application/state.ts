@@ -11,6 +11,7 @@ import {
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { iteratorGas, STORE_GAS, writeGas } from "../../state/gas.ts";
+import { noteApplication } from "../session/history.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const APPLICATION_MODULE = "application";
@@ -151,6 +152,7 @@ function chargeIndexes(ctx: Context, old: application.Application | undefined, n
 /** Writes an application, new or changed, and its entries in the indexes. */
 export function setApplication(ctx: Context, changed: application.Application): void {
   const old = getApplication(unmetered(ctx), changed.address);
+  noteApplication(ctx, changed.address, old, changed);
   chargeIndexes(ctx, old, changed);
   keepIndexes(unmetered(ctx), changed.address, old, changed);
   applications.set(ctx, changed.address, changed);
@@ -158,6 +160,8 @@ export function setApplication(ctx: Context, changed: application.Application): 
 
 /** Removes an application and its entries in the indexes. Only the end of a block does, which has no meter. */
 export function removeApplication(ctx: Context, address: string): void {
-  keepIndexes(ctx, address, getApplication(ctx, address), undefined);
+  const old = getApplication(ctx, address);
+  noteApplication(ctx, address, old, undefined);
+  keepIndexes(ctx, address, old, undefined);
   applications.remove(ctx, address);
 }

@@ -7,11 +7,11 @@ import {
   cryptoMultisig,
   cryptoSecp256k1,
   decodeMessage,
-  findUnknownField,
   packAny,
   typeUrlOf,
 } from "@turnpike/proto";
 import { bytesToText } from "../../state/bytes.ts";
+import { readMessage } from "../../state/read-message.ts";
 
 /** One key: 33 bytes. */
 export interface SingleKey {
@@ -31,8 +31,10 @@ export type AccountKey = SingleKey | MultisigKey;
 
 const SINGLE_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
 const MULTISIG_URL = typeUrlOf(cryptoMultisig.LegacyAminoPubKeySchema);
-// As deep as the SDK unpacks; the signature limit of the parameters bounds how many keys there are.
+// As deep as the SDK unpacks.
 const DEEPEST_KEY = 10;
+// Each costs a square root before a fee is paid. The signature limit of the parameters is 7 unless it was changed.
+const MAX_KEYS = 128;
 const ADDRESS_BYTES = 20;
 
 /** What amino writes before the bytes of a secp256k1 key, their length included, and before those of a multisig key. */
@@ -68,27 +70,27 @@ const read = new WeakMap<Any, AccountKey>();
 export function readAccountKey(any: Any): AccountKey | undefined {
   const kept = read.get(any);
   if (kept !== undefined) return kept;
-  const key = readKey(any, 0);
+  const key = readKey(any, 0, { left: MAX_KEYS });
   if (key !== undefined) read.set(any, key);
   return key;
 }
 
-function readKey(any: Any, depth: number): AccountKey | undefined {
+function readKey(any: Any, depth: number, room: { left: number }): AccountKey | undefined {
+  if (room.left <= 0) return undefined;
+  room.left--;
   if (any.typeUrl === SINGLE_URL) {
     const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, any.value);
     return decoded.ok && isKnownPoint(decoded.message.key) ? { kind: "single", key: decoded.message.key } : undefined;
   }
   if (any.typeUrl !== MULTISIG_URL || depth >= DEEPEST_KEY) return undefined;
-  const decoded = decodeMessage(cryptoMultisig.LegacyAminoPubKeySchema, any.value);
-  if (!decoded.ok || findUnknownField(cryptoMultisig.LegacyAminoPubKeySchema, decoded.message) !== undefined) {
-    return undefined;
-  }
+  const decoded = readMessage(cryptoMultisig.LegacyAminoPubKeySchema, any.value);
+  if (!decoded.ok) return undefined;
   const { threshold, publicKeys } = decoded.message;
   // A threshold of 0 would let everybody spend, a larger one than there are keys no one.
   if (threshold < 1 || threshold > publicKeys.length) return undefined;
   const keys: AccountKey[] = [];
   for (const member of publicKeys) {
-    const key = readKey(member, depth + 1);
+    const key = readKey(member, depth + 1, room);
     if (key === undefined) return undefined;
     keys.push(key);
   }
@@ -111,7 +113,7 @@ function varint(value: number): Bytes {
   const bytes: number[] = [];
   let rest = value;
   for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) + 0x80);
-  return Uint8Array.of(...bytes, rest);
+  return Uint8Array.from(bytes.concat(rest));
 }
 
 /** Bytes of a key in amino's binary form, which addresses of multisig keys are made of. */
@@ -121,7 +123,7 @@ export function aminoKeyBytes(key: AccountKey): Bytes {
     const bytes = aminoKeyBytes(member);
     return concatBytes(Uint8Array.of(0x12), varint(bytes.length), bytes);
   });
-  return concatBytes(AMINO_MULTISIG, Uint8Array.of(0x08), varint(key.threshold), ...members);
+  return concatBytes(AMINO_MULTISIG, Uint8Array.of(0x08), varint(key.threshold), concatBytes(...members));
 }
 
 /** Address bytes of the account of a key. */

@@ -100,7 +100,7 @@ export function getAccount(ctx: Context, address: Bytes): Account | undefined {
   const any = accountsByAddress.get(ctx, address);
   if (any === undefined) return undefined;
   const account = unpacked.get(any) ?? unpackAccount(any);
-  if (account === undefined) throw new AppError("INTERNAL", { detail: { account: addressText(address) } });
+  if (account === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { account: addressText(address) } });
   unpacked.set(any, account);
   return account;
 }

@@ -1,13 +1,14 @@
 import type { Message } from "@bufbuild/protobuf";
 import { bytesEqual } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
-import { type Any, authz, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
+import { type Any, authz, createMessage, encodeMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
-import { type ChainEvent, type Context, withAttribute } from "../../state/context.ts";
+import { addEvents, type ChainEvent, type Context, withAttribute } from "../../state/context.ts";
 import { STORE_GAS } from "../../state/gas.ts";
 import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
-import { done, fail, failPlain, type Outcome, SDK } from "../../state/outcome.ts";
+import { done, fail, failPlain, faultIn, type Outcome, SDK } from "../../state/outcome.ts";
+import { readAny } from "../../state/read-message.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant } from "./grants.ts";
@@ -22,10 +23,10 @@ interface Inner {
 }
 
 function read(any: Any, handlers: Handlers): Outcome<Inner> {
-  const { typeUrl, value } = any;
+  const { typeUrl } = any;
   const handler = handlers.get(typeUrl);
   if (handler === undefined) return fail(SDK.unknownRequest, `unrecognized message route: ${typeUrl}`);
-  const decoded = decodeMessage(handler.schema, value);
+  const decoded = readAny(handler.schema, any);
   if (!decoded.ok) return fail(SDK.txDecode, decoded.fault);
   return done({ typeUrl, handler, message: decoded.message });
 }
@@ -39,7 +40,7 @@ function readAll(anys: readonly Any[], handlers: Handlers): Outcome<Inner[]> {
   }
   for (const [i, { handler, message }] of all.entries()) {
     const fault = handler.validate(message);
-    if (fault !== undefined) return { ok: false, fault: { ...fault, text: `msg ${i}: ${fault.text}` } };
+    if (fault !== undefined) return { ok: false, fault: faultIn(`msg ${i}`, fault) };
   }
   return done(all);
 }
@@ -70,10 +71,10 @@ function runInner(ctx: Context, inner: Inner, index: number): Outcome<Bytes> {
   ctx.gas.consume(STORE_GAS.has, "Has");
   const ran = handler.run({ ...ctx, events }, message);
   if (!ran.ok) {
-    const text = `failed to execute message; message ${compactText(handler.schema, message)}: ${ran.fault.text}`;
-    return { ok: false, fault: { ...ran.fault, text } };
+    const text = `failed to execute message; message ${compactText(handler.schema, message)}`;
+    return { ok: false, fault: faultIn(text, ran.fault) };
   }
-  ctx.events.push(...withAttribute(events, "authz_msg_index", index.toString()));
+  addEvents(ctx, withAttribute(events, "authz_msg_index", index.toString()));
   return done(encodeMessage(handler.response, ran.value));
 }
 

@@ -53,7 +53,7 @@ function init(ctx: Context, state: bank.GenesisState): undefined {
     lists.push(coins);
     for (const coin of coins) setBalance(ctx, address.value, coin);
   }
-  const total = addCoins(...lists);
+  const total = addCoins(lists);
   const stated = readCoins(state.supply);
   if (stated === undefined || (stated.length > 0 && coinsText(stated) !== coinsText(total))) {
     throw invalid("the supply is not the sum of the balances");

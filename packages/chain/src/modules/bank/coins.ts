@@ -1,4 +1,5 @@
 import { base, createMessage } from "@turnpike/proto";
+import { integerOf } from "../../state/numbers.ts";
 
 /** An amount of one denomination, in its smallest units. */
 export interface Coin {
@@ -7,7 +8,6 @@ export interface Coin {
 }
 
 const DENOM = /^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$/;
-const AMOUNT = /^[+-]?\d{1,78}$/;
 const MOST_BITS = 256n;
 
 /** True for a name that a denomination may have. */
@@ -24,9 +24,8 @@ export function isAmount(amount: bigint): boolean {
 export function readCoins(coins: readonly base.Coin[]): Coin[] | undefined {
   const read: Coin[] = [];
   for (const { denom, amount } of coins) {
-    if (!AMOUNT.test(amount)) return undefined;
-    const value = BigInt(amount.replace(/^\+/, ""));
-    if (!isAmount(value)) return undefined;
+    const value = integerOf(amount);
+    if (value === undefined) return undefined;
     read.push({ denom, amount: value });
   }
   return read;
@@ -60,9 +59,9 @@ export function areValidCoins(coins: readonly Coin[]): boolean {
 }
 
 /** Sum of coins, in order of denomination, without zeros. */
-export function addCoins(...lists: readonly (readonly Coin[])[]): Coin[] {
+export function addCoins(lists: Iterable<readonly Coin[]>): Coin[] {
   const sums = new Map<string, bigint>();
-  for (const { denom, amount } of lists.flat()) sums.set(denom, (sums.get(denom) ?? 0n) + amount);
+  for (const list of lists) for (const { denom, amount } of list) sums.set(denom, (sums.get(denom) ?? 0n) + amount);
   return [...sums]
     .filter(([, amount]) => amount !== 0n)
     .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -77,7 +77,7 @@ function multiSend(
     receivers.push(receiver.value);
   }
   const { text: sender, address, coins } = input.value;
-  const sum = addCoins(...receivers.map((receiver) => receiver.coins));
+  const sum = addCoins(receivers.map((receiver) => receiver.coins));
   if (coinsText(sum) !== coinsText(coins)) return fail(BANK.sumsDiffer);
   const enabled = checkSendEnabled(ctx, coins);
   if (!enabled.ok) return enabled;

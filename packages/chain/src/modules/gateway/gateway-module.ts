@@ -3,6 +3,7 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, gateway } from "@turnpike/proto";
 import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
@@ -60,17 +61,22 @@ function endBlock(ctx: Context): undefined {
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("gateway", getSharedParamsAt(ctx, since), since);
     if (endHeight > height) continue;
-    const account = parseAddress(found.address);
-    const stake = [{ denom: STAKE_DENOM, amount: coinAmount(found.stake) }];
-    const sent = account.ok ? sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), account.value, stake) : account;
-    if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
-    removeGateway(ctx, found.address);
-    emit(ctx, gateway.EventGatewayUnbondingEndSchema, {
-      gateway: forEvent(found),
-      sessionEndHeight: height,
-      unbondingEndHeight: endHeight,
-    });
+    runPart(ctx, { part: "unbonding", item: found.address }, (branch) => unbond(branch, found, endHeight));
   }
+}
+
+// A gateway whose stake cannot be paid out stays, and is tried again at the end of the next session.
+function unbond(ctx: Context, found: gateway.Gateway, unbondingHeight: bigint): void {
+  const account = parseAddress(found.address);
+  const stake = [{ denom: STAKE_DENOM, amount: coinAmount(found.stake) }];
+  const sent = account.ok ? sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), account.value, stake) : account;
+  if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
+  removeGateway(ctx, found.address);
+  emit(ctx, gateway.EventGatewayUnbondingEndSchema, {
+    gateway: forEvent(found),
+    sessionEndHeight: ctx.block.heightBlocks,
+    unbondingEndHeight: unbondingHeight,
+  });
 }
 
 /** The module of gateways: their stakes and their cards. */

@@ -8,13 +8,9 @@ import {
   type ProofRequirement,
   proofRequirement,
   readClaimRoot,
-  sessionWindows,
 } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
-import { getDifficultyAt } from "../service/state.ts";
-import { getBlockHash } from "../session/state.ts";
-import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
-import { getProofParams } from "./state.ts";
+import { SessionFacts } from "../session/facts.ts";
 
 /** What is known of a claim's work. */
 export interface ClaimFacts {
@@ -45,9 +41,9 @@ export function protocolClaim(claim: proof.Claim): Claim {
 export function claimFacts(ctx: Context, { sessionHeader, rootHash }: Claim): ClaimFacts | undefined {
   const root = readClaimRoot(rootHash);
   if (root === undefined) return undefined;
-  const { serviceId, sessionStartBlockHeight } = sessionHeader;
-  const { targetHash } = getDifficultyAt(ctx, serviceId, sessionStartBlockHeight);
-  const pricing = protocolParams(getSharedParamsAt(ctx, sessionStartBlockHeight));
+  const facts = new SessionFacts(ctx, sessionHeader);
+  const targetHash = facts.targetHash();
+  const pricing = facts.pricing();
   return {
     root,
     numEstimatedComputeUnits: estimatedComputeUnits(root.sum, targetHash),
@@ -56,25 +52,20 @@ export function claimFacts(ctx: Context, { sessionHeader, rootHash }: Claim): Cl
   };
 }
 
-/** Hash of the block before the proof window of a session opens, by its end: the seed of requirement and path. */
-export function proofSeedBlockHash(ctx: Context, sessionEndHeight: bigint): Uint8Array {
-  const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
-  return getBlockHash(ctx, sessionWindows(params, sessionEndHeight).proofOpenHeight - 1n);
-}
-
 /** Amount of a coin parameter in upokt; 0 when it is not set. */
 export function upoktOf(coin: { readonly amount: string } | undefined): bigint {
   return BigInt(coin?.amount === undefined || coin.amount === "" ? "0" : coin.amount);
 }
 
-/** Whether a claim needs a proof, by today's parameters. */
-export function requirementOf(ctx: Context, claim: Claim, facts: ClaimFacts): ProofRequirement {
-  const params = getProofParams(ctx);
+/** Reason a claim needs a proof, or that it needs none. */
+export function requirementOf(ctx: Context, claim: Claim, { claimedUpokt: upokt }: ClaimFacts): ProofRequirement {
+  const facts = new SessionFacts(ctx, claim.sessionHeader);
+  const params = facts.proofParams();
   return proofRequirement({
     claim,
-    claimedUpokt: facts.claimedUpokt,
+    claimedUpokt: upokt,
     thresholdUpokt: upoktOf(params.proofRequirementThreshold),
     requestProbability: params.proofRequestProbability,
-    seedBlockHash: proofSeedBlockHash(ctx, claim.sessionHeader.sessionEndBlockHeight),
+    seedBlockHash: facts.proofSeedBlockHash(),
   });
 }

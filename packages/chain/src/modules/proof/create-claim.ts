@@ -1,12 +1,11 @@
 import { createMessage, proof } from "@turnpike/proto";
-import { CLAIM_ROOT_BYTES, claimRootFault, readClaimRoot, sessionWindows } from "@turnpike/protocol";
+import { CLAIM_ROOT_BYTES, claimRootFault, readClaimRoot } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
-import { getComputeUnitsPerRelayAt } from "../service/state.ts";
-import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
+import { SessionFacts } from "../session/facts.ts";
 import { claimFacts, protocolClaim } from "./claim-facts.ts";
 import { PROOF } from "./errors.ts";
 import { headerFault, sessionOfHeader } from "./headers.ts";
@@ -31,12 +30,11 @@ export function createClaimFault(message: proof.MsgCreateClaim): TxFault | undef
   return undefined;
 }
 
-function windowFault(ctx: Context, sessionEndHeight: bigint): string | undefined {
+function windowFault(ctx: Context, facts: SessionFacts): string | undefined {
   const before = ctx.gas.used;
-  const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
+  const { claimOpenHeight, claimCloseHeight } = facts.windows();
   // The real chain reads them twice.
   ctx.gas.consume(ctx.gas.used - before, "ReadPerByte");
-  const { claimOpenHeight, claimCloseHeight } = sessionWindows(params, sessionEndHeight);
   const now = ctx.block.heightBlocks;
   if (now < claimOpenHeight) {
     const text = `current block height (${now}) is less than the session's earliest claim commit height (${claimOpenHeight})`;
@@ -57,7 +55,8 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
   const operator = message.supplierOperatorAddress;
   const known = sessionOfHeader(ctx, header, operator);
   if (!known.ok) return failStatus("InvalidArgument", known.fault.text);
-  const late = windowFault(ctx, header.sessionEndBlockHeight);
+  const session = new SessionFacts(ctx, known.value);
+  const late = windowFault(ctx, session);
   if (late !== undefined) return failStatus("FailedPrecondition", late);
   const claim = createMessage(proof.ClaimSchema, {
     supplierOperatorAddress: operator,
@@ -65,7 +64,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
     rootHash: message.rootHash,
   });
   const { serviceId } = header;
-  const units = getComputeUnitsPerRelayAt(ctx, serviceId, header.sessionStartBlockHeight);
+  const units = session.computeUnitsPerRelay();
   if (units === undefined) {
     const inner = fail(PROOF.serviceNotFound, `service ${serviceId} not found`).fault.text;
     return failStatus("NotFound", fail(PROOF.serviceNotFound, inner).fault.text);

@@ -13,7 +13,7 @@ import { relayHash } from "@turnpike/protocol";
 import { base, fresh, machine, PROVE, record, refusal, submissions } from "../../../test/modules/proof/proofs.ts";
 import { contextAt, runRecordedBlock } from "../../../test/modules/tokenomics/recorded.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { removeApplication } from "../application/state.ts";
+import { applications } from "../application/state.ts";
 import { getClaim, setClaim } from "./state.ts";
 import { validateProofs } from "./validate-proofs.ts";
 
@@ -142,10 +142,10 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
     assert.deepEqual(verdict(broken), { status: 2, reason: "invalid closest merkle proof: invalid proof" });
   });
 
-  test("an application that is gone has no ring", () => {
+  test("an application that never was has no ring", () => {
     const ctx = fresh();
     assert.equal(refusal(ctx, first), "");
-    removeApplication(ctx, header.applicationAddress);
+    applications.remove(ctx, header.applicationAddress);
     validateProofs(ctx, { rings });
     const text = JSON.stringify(ctx.events.at(-1));
     assert.match(text, /error getting ring for application address/);

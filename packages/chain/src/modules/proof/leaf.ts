@@ -2,6 +2,7 @@ import type { Bytes } from "@turnpike/chain-store";
 import { type CompactClosestProof, closestValue, closestWeight, decodeClosestProof } from "@turnpike/crypto";
 import { createMessage, decodeMessage, service } from "@turnpike/proto";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
+import { boundsFault } from "../../state/read-message.ts";
 import { PROOF } from "./errors.ts";
 
 /** Most bytes of a proof that is read. A transaction of the network's mempools has no more. */
@@ -95,6 +96,8 @@ export function readLeaf(bytes: Bytes): Outcome<ProvenLeaf> {
   if (relayBytes === undefined || weight === undefined) {
     return fail(PROOF.invalidProof, "failed to read the value of the closest leaf");
   }
+  const excess = boundsFault(service.RelaySchema, relayBytes);
+  if (excess !== undefined) return fail(PROOF.invalidRelay, `failed to unmarshal relay: ${excess}`);
   const relay = decodeMessage(service.RelaySchema, relayBytes);
   if (!relay.ok) return fail(PROOF.invalidRelay, `failed to unmarshal relay: ${relay.fault}`);
   const { req, res } = relay.message;

@@ -3,6 +3,7 @@ import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { pastProofParams } from "../session/history.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { PROOF } from "./errors.ts";
 import { proofParams } from "./state.ts";
@@ -90,6 +91,7 @@ function authorityFault(authority: string): TxFault | undefined {
 export function proofParamMessages(authority: string): Record<string, MessageHandler> {
   return revalidatedParamMessages<proof.Params, proof.MsgUpdateParam>(authority, {
     schemas: proof,
+    past: pastProofParams,
     collection: proofParams,
     empty: () => createMessage(proof.ParamsSchema),
     defaults: DEFAULT_PROOF_PARAMS,

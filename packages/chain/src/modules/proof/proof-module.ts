@@ -1,14 +1,15 @@
-import { AppError } from "@turnpike/base";
+import { AppError, isRecord } from "@turnpike/base";
 import { Rings } from "@turnpike/crypto";
-import { createMessage, proof, typeUrlOf } from "@turnpike/proto";
+import { createMessage, fromApiJson, proof, toApiJson, typeUrlOf } from "@turnpike/proto";
 import { readClaimRoot } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
-import { type MessageHandler, type Module, messageHandler, moduleGenesis } from "../../state/module.ts";
+import { type MessageHandler, type Module, messageHandler } from "../../state/module.ts";
 import { createClaim, createClaimFault } from "./create-claim.ts";
 import { headerFault } from "./headers.ts";
+import { heldClaimJson, heldClaims, readHeldClaim } from "./held-claims.ts";
 import { DEFAULT_PROOF_PARAMS, proofParamMessages, proofParamsFault } from "./params.ts";
 import { PROOF_QUERIES } from "./queries.ts";
-import { claims, getProofParams, PROOF_MODULE, proofParams, proofs, setClaim, setProof } from "./state.ts";
+import { claims, getClaim, getProofParams, PROOF_MODULE, proofParams, proofs, setClaim, setProof } from "./state.ts";
 import { submitProof, submitProofFault } from "./submit-proof.ts";
 import { type ProofModules, validateProofs } from "./validate-proofs.ts";
 
@@ -18,10 +19,33 @@ export interface ProofOptions {
   readonly authority: string;
 }
 
+const HELD_CLAIMS = "held_claims";
+
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of claims and proofs is not valid: ${why}.` });
 
-function init(ctx: Context, state: proof.GenesisState): undefined {
+function addHeldClaims(ctx: Context, list: unknown): void {
+  if (!Array.isArray(list)) throw invalid(`${HELD_CLAIMS} is not a list`);
+  for (const item of list as readonly unknown[]) {
+    const { session_id: sessionId, supplier_operator_address: operator } = isRecord(item) ? item : {};
+    const held = readHeldClaim(item);
+    const isClaim =
+      typeof sessionId === "string" && typeof operator === "string" && getClaim(ctx, sessionId, operator) !== undefined;
+    if (held === undefined || !isClaim) throw invalid(`an entry of ${HELD_CLAIMS}`);
+    heldClaims.set(ctx, [sessionId, operator], held);
+  }
+}
+
+/**
+ * Fills the state from a genesis: that of the real chain, and as `held_claims` the claims that wait for another try, for
+ * which the real chain's has no field.
+ * @throws AppError CONFIG_INVALID
+ */
+function init(ctx: Context, json: unknown): undefined {
+  const { [HELD_CLAIMS]: held = [], ...rest } = isRecord(json) ? json : {};
+  const read = fromApiJson(proof.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
+  if (!read.ok) throw invalid(read.fault);
+  const state = read.message;
   const params = state.params ?? DEFAULT_PROOF_PARAMS;
   const fault = proofParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
@@ -37,14 +61,22 @@ function init(ctx: Context, state: proof.GenesisState): undefined {
     setClaim(ctx, claim);
   }
   for (const submitted of state.proofList) setProof(ctx, submitted);
+  addHeldClaims(ctx, held);
 }
 
-function exportState(ctx: Context): proof.GenesisState {
-  return createMessage(proof.GenesisStateSchema, {
+function exportState(ctx: Context): Record<string, unknown> {
+  const state = createMessage(proof.GenesisStateSchema, {
     params: getProofParams(ctx),
     claimList: [...claims.entries(ctx)].map(([, claim]) => claim),
     proofList: [...proofs.entries(ctx)].map(([, submitted]) => submitted),
   });
+  const json = toApiJson(proof.GenesisStateSchema, state) as Record<string, unknown>;
+  const held = [...heldClaims.entries(ctx)].map(([[sessionId, operator], claim]) => ({
+    session_id: sessionId,
+    supplier_operator_address: operator,
+    ...heldClaimJson(claim),
+  }));
+  return held.length === 0 ? json : { ...json, [HELD_CLAIMS]: held };
 }
 
 function messages({ authority }: ProofOptions): Record<string, MessageHandler> {
@@ -69,7 +101,7 @@ export function proofModule(opts: ProofOptions, modules: ProofModules = { rings:
     name: PROOF_MODULE,
     messages: messages(opts),
     queries: PROOF_QUERIES,
-    genesis: moduleGenesis(proof.GenesisStateSchema, { init, export: exportState }),
+    jsonGenesis: { init, export: exportState },
     endBlock(ctx) {
       validateProofs(ctx, modules);
       return undefined;

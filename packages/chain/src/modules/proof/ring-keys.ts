@@ -1,12 +1,11 @@
 import type { Bytes } from "@turnpike/chain-store";
-import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
-import { ringMembers } from "@turnpike/protocol";
+import { ringMembers, type SessionHeader } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
-import { getApplication } from "../application/state.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
+import { SessionFacts } from "../session/facts.ts";
 import { PROOF } from "./errors.ts";
 
 const RING_HEAD_BYTES = 69;
@@ -32,28 +31,29 @@ export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
   return done(key.key);
 }
 
-/** The keys that may be in a ring signature of an application's relay in the session that ends at a height. */
-export function ringKeys(ctx: Context, applicationAddress: string, sessionEndHeight: bigint): Outcome<Bytes[]> {
-  const application = getApplication(ctx, applicationAddress);
-  if (application === undefined) {
-    return fail({ codespace: "application", code: 1104, text: "application not found" }, applicationAddress);
+/**
+ * The keys that may be in a ring signature of a relay of a session: those of its members who can sign. Who has no key, or
+ * one of another type, is left out: on the real chain one such member makes every proof of the application invalid.
+ */
+export function ringKeys(ctx: Context, header: SessionHeader): Outcome<Bytes[]> {
+  const record = new SessionFacts(ctx, header).application();
+  if (record === undefined) {
+    return fail({ codespace: "application", code: 1104, text: "application not found" }, header.applicationAddress);
   }
-  const { addresses, placeholder } = ringMembers(
+  const addresses = ringMembers(
     {
-      address: application.address,
-      delegateeGatewayAddresses: application.delegateeGatewayAddresses,
-      pendingUndelegations: Object.entries(application.pendingUndelegations).map(([height, undelegated]) => ({
+      address: record.address,
+      delegateeGatewayAddresses: record.delegateeGatewayAddresses,
+      pendingUndelegations: Object.entries(record.pendingUndelegations).map(([height, undelegated]) => ({
         sessionEndHeight: BigInt(height),
         gatewayAddresses: undelegated.gatewayAddresses,
       })),
     },
-    sessionEndHeight,
+    header.sessionEndBlockHeight,
   );
-  const keys: Bytes[] = placeholder ? [PLACEHOLDER_RING_KEY] : [];
-  for (const address of addresses) {
+  const keys = addresses.flatMap((address) => {
     const key = accountKey(ctx, address);
-    if (!key.ok) return key;
-    keys.push(key.value);
-  }
+    return key.ok ? [key.value] : [];
+  });
   return done(keys);
 }

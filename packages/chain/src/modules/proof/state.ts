@@ -1,4 +1,5 @@
 import { createMessage, proof } from "@turnpike/proto";
+import type { Claim } from "@turnpike/protocol";
 import { endedTextCodec, messageCodec, noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
@@ -70,6 +71,14 @@ export function getProofParams(ctx: Context): proof.Params {
 /** A claim; undefined when there is none. */
 export function getClaim(ctx: Context, sessionId: string, operatorAddress: string): proof.Claim | undefined {
   return claims.get(ctx, [sessionId, operatorAddress]);
+}
+
+/** Session id and operator address of a claim: its key in the state. */
+export function claimKey({
+  sessionHeader: { sessionId },
+  supplierOperatorAddress,
+}: Pick<Claim, "sessionHeader" | "supplierOperatorAddress">): readonly [sessionId: string, operatorAddress: string] {
+  return [sessionId, supplierOperatorAddress];
 }
 
 /** Writes a claim, new or changed, and its entries in the indexes. */

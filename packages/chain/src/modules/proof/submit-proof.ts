@@ -1,11 +1,5 @@
 import { createMessage, proof, type session } from "@turnpike/proto";
-import {
-  difficultyMultiplier,
-  isRelayApplicable,
-  PROOF_REQUIREMENT,
-  relayHash,
-  sessionWindows,
-} from "@turnpike/protocol";
+import { difficultyMultiplier, isRelayApplicable, PROOF_REQUIREMENT, relayHash } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
@@ -14,8 +8,7 @@ import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome
 import { emit } from "../../state/typed-event.ts";
 import { spendableUpokt } from "../bank/balances.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
-import { getDifficultyAt } from "../service/state.ts";
-import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
+import { SessionFacts } from "../session/facts.ts";
 import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./errors.ts";
 import { headerFault, relayHeaderFault, sessionOfHeader } from "./headers.ts";
@@ -40,12 +33,11 @@ export function submitProofFault(message: proof.MsgSubmitProof): TxFault | undef
   return message.proof.length === 0 ? fail(PROOF.invalidProof, "proof cannot be empty").fault : undefined;
 }
 
-function windowFault(ctx: Context, sessionEndHeight: bigint): TxFault | undefined {
+function windowFault(ctx: Context, facts: SessionFacts): TxFault | undefined {
   const before = ctx.gas.used;
-  const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
+  const { proofOpenHeight, proofCloseHeight } = facts.windows();
   // The real chain reads them twice.
   ctx.gas.consume(ctx.gas.used - before, "ReadPerByte");
-  const { proofOpenHeight, proofCloseHeight } = sessionWindows(params, sessionEndHeight);
   const now = ctx.block.heightBlocks;
   if (now < proofOpenHeight) {
     const text = `current block height (${now}) is less than session's earliest proof commit height (${proofOpenHeight})`;
@@ -90,13 +82,13 @@ function multiplierText(hash: Uint8Array): string {
   return `${num / a}/${den / a}`;
 }
 
-function difficultyFault(ctx: Context, { relayBytes }: ProvenLeaf, header: session.SessionHeader): TxFault | undefined {
-  const { targetHash } = getDifficultyAt(ctx, header.serviceId, header.sessionStartBlockHeight);
+function difficultyFault({ relayBytes }: ProvenLeaf, serviceId: string, facts: SessionFacts): TxFault | undefined {
+  const targetHash = facts.targetHash();
   const hash = relayHash(relayBytes);
   if (isRelayApplicable(hash, targetHash)) return undefined;
   const text = `the difficulty relay being proven is (${multiplierText(hash)}), and is smaller than the target difficulty (${multiplierText(targetHash)})`;
   const inner = fail(PROOF.invalidRelay, text).fault.text;
-  const outer = `failed to validate relay difficulty for service ${header.serviceId} due to: ${inner}`;
+  const outer = `failed to validate relay difficulty for service ${serviceId} due to: ${inner}`;
   return fail(PROOF.difficulty, outer).fault;
 }
 
@@ -132,7 +124,8 @@ function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault |
   const known = sessionOfHeader(ctx, sessionHeader, operator);
   if (!known.ok) return known.fault;
   const header = known.value;
-  const late = windowFault(ctx, header.sessionEndBlockHeight);
+  const facts = new SessionFacts(ctx, header);
+  const late = windowFault(ctx, facts);
   if (late !== undefined) return late;
   const read = readLeaf(message.proof);
   if (!read.ok) return read.fault;
@@ -144,7 +137,7 @@ function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault |
     const foreign = got === undefined ? PROOF.invalidRelay : relayHeaderFault(header, got);
     if (foreign !== undefined) return foreign;
   }
-  const light = difficultyFault(ctx, leaf, header);
+  const light = difficultyFault(leaf, header.serviceId, facts);
   if (light !== undefined) return light;
   const fault = claimFault(getClaim(ctx, header.sessionId, operator), header, operator);
   if (fault !== undefined) return fault;

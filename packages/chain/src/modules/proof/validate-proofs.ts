@@ -9,15 +9,17 @@ import {
   relayResponseSignBytes,
   splitRelay,
 } from "@turnpike/protocol";
+import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
-import { getComputeUnitsPerRelayAt } from "../service/state.ts";
-import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
+import { SessionFacts } from "../session/facts.ts";
+import { protocolClaim } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./errors.ts";
+import { holdClaim, isHeld } from "./held-claims.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
 import { accountKey, ringKeys, ringMemberCount } from "./ring-keys.ts";
-import { getClaim, proofs, setClaim } from "./state.ts";
+import { type claimKey, getClaim, proofs, setClaim } from "./state.ts";
 
 /** What the end of the block checks proofs with. */
 export interface ProofModules {
@@ -40,8 +42,8 @@ function requestSignatureFault(
 ): TxFault | undefined {
   const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
   if (digest === undefined) return faultOf(RELAY.ringRequest, "error getting relay request signable bytes");
-  const { applicationAddress, sessionEndBlockHeight } = claim.sessionHeader;
-  const keys = ringKeys(ctx, applicationAddress, sessionEndBlockHeight);
+  const { applicationAddress } = claim.sessionHeader;
+  const keys = ringKeys(ctx, claim.sessionHeader);
   if (!keys.ok) {
     const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
     return faultOf(RELAY.ringRequest, text);
@@ -80,13 +82,14 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
   if (digest === undefined || !cosmosVerify(digest, signature, key.value)) {
     return faultOf(RELAY.response, "invalid signature");
   }
-  const { sessionId, sessionEndBlockHeight, serviceId, sessionStartBlockHeight } = claim.sessionHeader;
-  const path = proofPath(proofSeedBlockHash(ctx, sessionEndBlockHeight), sessionId);
+  const { sessionId, serviceId } = claim.sessionHeader;
+  const facts = new SessionFacts(ctx, claim.sessionHeader);
+  const path = proofPath(facts.proofSeedBlockHash(), sessionId);
   if (!bytesEqual(path, leaf.closest.path)) {
     const text = `the path of the proof provided (${hex(leaf.closest.path)}) does not match one expected by the onchain protocol (${hex(path)})`;
     return faultOf(PROOF.invalidProof, text);
   }
-  const units = getComputeUnitsPerRelayAt(ctx, serviceId, sessionStartBlockHeight);
+  const units = facts.computeUnitsPerRelay();
   if (leaf.weight !== units) {
     const text = `the proven relay weighs ${leaf.weight} compute units, not the ${units ?? 0n} of service ${serviceId}`;
     return faultOf(PROOF.invalidProof, text);
@@ -107,24 +110,36 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
 
 /** Checks every proof of this block, notes the verdict in its claim, and removes the proof. */
 export function validateProofs(ctx: Context, modules: ProofModules): void {
-  const waiting = [...proofs.entries(ctx)];
-  for (const [[sessionId, operator], submitted] of waiting) {
-    proofs.remove(ctx, [sessionId, operator]);
-    const stored = getClaim(ctx, sessionId, operator);
-    if (stored === undefined) continue;
-    const claim = protocolClaim(stored);
-    const fault = proofFault(ctx, claim, submitted.closestMerkleProof, modules);
-    const { VALIDATED, INVALID } = proof.ClaimProofStatus;
-    const status = fault === undefined ? VALIDATED : INVALID;
-    setClaim(ctx, { ...stored, proofValidationStatus: status });
-    emit(ctx, proof.EventProofValidityCheckedSchema, {
-      blockHeight: ctx.block.heightBlocks,
-      failureReason: fault?.text ?? "",
-      serviceId: claim.sessionHeader.serviceId,
-      applicationAddress: claim.sessionHeader.applicationAddress,
-      sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
-      claimProofStatusInt: status,
-      supplierOperatorAddress: operator,
-    });
+  const waiting = [...proofs.entries(ctx)].filter(([key]) => !isHeld(ctx, key));
+  for (const [key, submitted] of waiting) {
+    const part = { part: "proof", item: key.join("/") };
+    const checked = runPart(ctx, part, (branch) => validateProof(branch, key, submitted, modules));
+    // Neither paid nor slashed for a fault that is not in the proof.
+    if (!checked.ok) holdClaim(ctx, key);
   }
+}
+
+function validateProof(
+  ctx: Context,
+  [sessionId, operator]: ReturnType<typeof claimKey>,
+  submitted: proof.Proof,
+  modules: ProofModules,
+): void {
+  proofs.remove(ctx, [sessionId, operator]);
+  const stored = getClaim(ctx, sessionId, operator);
+  if (stored === undefined) return;
+  const claim = protocolClaim(stored);
+  const fault = proofFault(ctx, claim, submitted.closestMerkleProof, modules);
+  const { VALIDATED, INVALID } = proof.ClaimProofStatus;
+  const status = fault === undefined ? VALIDATED : INVALID;
+  setClaim(ctx, { ...stored, proofValidationStatus: status });
+  emit(ctx, proof.EventProofValidityCheckedSchema, {
+    blockHeight: ctx.block.heightBlocks,
+    failureReason: fault?.text ?? "",
+    serviceId: claim.sessionHeader.serviceId,
+    applicationAddress: claim.sessionHeader.applicationAddress,
+    sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
+    claimProofStatusInt: status,
+    supplierOperatorAddress: operator,
+  });
 }

@@ -8,6 +8,7 @@ import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { spendableUpokt } from "../bank/balances.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
+import { pastOwners } from "../session/history.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
 import { serviceFault } from "../shared/services.ts";
 import { noteComputeUnits, noteFirstComputeUnits } from "./compute-units.ts";
@@ -104,6 +105,7 @@ function transfer(ctx: Context, message: service.MsgTransferService): Outcome<se
     const text = `signer ${goQuoted(ownerAddress)} is not the owner of service ${goQuoted(serviceId)} (owner: ${goQuoted(found.ownerAddress)})`;
     return failStatus("PermissionDenied", fail(SERVICE.unauthorized, text).fault.text);
   }
+  pastOwners.note(ctx, serviceId, ownerAddress);
   services.set(ctx, serviceId, createMessage(shared.ServiceSchema, { ...found, ownerAddress: newOwnerAddress }));
   return done(createMessage(service.MsgTransferServiceResponseSchema));
 }

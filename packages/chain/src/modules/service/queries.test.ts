@@ -14,6 +14,7 @@ import {
   runMessage,
 } from "../../../test/modules/shared/modules.ts";
 import type { TestState } from "../../../test/recorded-tx.ts";
+import { boundedText } from "../../state/outcome.ts";
 import { updateDifficulties } from "./difficulties.ts";
 
 const ANY_TEXT = fc.oneof(
@@ -156,7 +157,7 @@ suite("recorded answers about services", () => {
     assert.deepEqual(at("svc-new", 2n ** 63n - 1n), { body: { computeUnitsPerRelay: "9" } });
     fc.assert(
       fc.property(ANY_TEXT, (text) => {
-        assert.deepEqual(at(text, 1n), { code: 5, message: `serviceID: ${text}: service not found` });
+        assert.deepEqual(at(text, 1n), { code: 5, message: boundedText(`serviceID: ${text}: service not found`) });
         const one = ask(state, `${Q}/Service`, service.QueryGetServiceRequestSchema, { id: text });
         assert.ok("code" in one && one.code === 5);
       }),

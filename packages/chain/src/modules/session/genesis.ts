@@ -5,6 +5,7 @@ import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
 import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
+import { addHistory, exportHistory, HISTORY_FIELD } from "./history-genesis.ts";
 import { DEFAULT_SESSION_PARAMS, sessionParamsFault } from "./params.ts";
 import { blockHashes, getSessionParams, sessionParams, sessionParamsHistory } from "./state.ts";
 
@@ -30,12 +31,12 @@ function addHashes(ctx: Context, list: unknown): void {
 }
 
 /**
- * Fills the state from a genesis: that of the real chain, and as `block_hashes` those that unsettled sessions were drawn by,
- * which the real chain's has no place for.
+ * Fills the state from a genesis: that of the real chain, and what unsettled sessions need and the real chain's has no place
+ * for: as `block_hashes` those that they were drawn by, as `records_history` earlier records.
  * @throws AppError CONFIG_INVALID
  */
 export function initSession(ctx: Context, json: unknown): undefined {
-  const { [HASHES]: hashes = [], ...rest } = isRecord(json) ? json : {};
+  const { [HASHES]: hashes = [], [HISTORY_FIELD]: history = [], ...rest } = isRecord(json) ? json : {};
   const read = fromApiJson(session.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
   if (!read.ok) throw invalid(read.fault);
   const { params = DEFAULT_SESSION_PARAMS, paramsHistory } = read.message;
@@ -49,6 +50,7 @@ export function initSession(ctx: Context, json: unknown): undefined {
     sessionParamsHistory.set(ctx, effectiveHeight, noted);
   }
   addHashes(ctx, hashes);
+  addHistory(ctx, history);
 }
 
 // Blocks from the start of a session to its settlement, with one session to spare.
@@ -74,5 +76,10 @@ export function exportSession(ctx: Context): Record<string, unknown> {
     hash: bytesToHex(hash),
   }));
   const json = toApiJson(session.GenesisStateSchema, state) as Record<string, unknown>;
-  return hashes.length === 0 ? json : { ...json, [HASHES]: hashes };
+  const history = exportHistory(ctx);
+  return {
+    ...json,
+    ...(hashes.length === 0 ? {} : { [HASHES]: hashes }),
+    ...(history.length === 0 ? {} : { [HISTORY_FIELD]: history }),
+  };
 }

@@ -1,12 +1,6 @@
 import { bytesToUtf8 } from "@turnpike/base";
 import { type application, createMessage, session, type shared } from "@turnpike/proto";
-import {
-  activeApplicationConfigs,
-  isApplicationActive,
-  sessionAt,
-  sessionId,
-  sessionPreimage,
-} from "@turnpike/protocol";
+import { activeApplicationConfigs, sessionAt, sessionId, sessionPreimage } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
@@ -16,6 +10,7 @@ import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
 import { SESSION } from "./errors.ts";
+import { SessionFacts } from "./facts.ts";
 import { getBlockHash } from "./state.ts";
 
 function stakedApplication(
@@ -29,7 +24,7 @@ function stakedApplication(
     const text = `could not find app with address ${goQuoted(address)} at height ${header.sessionStartBlockHeight}`;
     return fail(SESSION.applicationNotFound, text);
   }
-  if (!isApplicationActive(found, header.sessionEndBlockHeight)) {
+  if (!new SessionFacts(ctx, header).wasApplicationActive(found)) {
     const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }
@@ -122,8 +117,8 @@ export function outlineSession(
 }
 
 /**
- * The whole session that {@link outlineSession} outlines: each supplier with its stake as it is now, and with its
- * configuration for this service alone.
+ * The whole session that {@link outlineSession} outlines: the application as it was in the session, each supplier
+ * with its stake as it is now, and with its configuration for this service alone.
  */
 export function hydrateSession(
   ctx: Context,
@@ -140,7 +135,7 @@ export function hydrateSession(
       sessionId: header.sessionId,
       sessionNumber: number,
       numBlocksPerSession,
-      application,
+      application: new SessionFacts(ctx, header).shownApplication(application),
       suppliers: suppliers.flatMap((supplier) => sessionSupplier(ctx, serviceId, supplier)),
     }),
   );

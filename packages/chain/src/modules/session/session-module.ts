@@ -2,12 +2,14 @@ import type { Module } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
 import { pruneDrawnSessions } from "./drawn.ts";
 import { exportSession, initSession } from "./genesis.ts";
+import { pruneHistory } from "./history.ts";
 import { sessionMessages } from "./messages.ts";
 import { SESSION_QUERIES } from "./queries.ts";
 import { keepBlockHash, SESSION_MODULE } from "./state.ts";
 
 /**
- * The module that draws sessions. Its end of block keeps the block's hash, and prunes the sessions whose proofs were due.
+ * The module that draws sessions. Its end of block keeps the block's hash, and prunes the sessions whose proofs
+ * were due, with the earlier records that only they needed.
  */
 export function sessionModule(opts: ParamMessageOptions): Module {
   return {
@@ -18,6 +20,7 @@ export function sessionModule(opts: ParamMessageOptions): Module {
     endBlock(ctx): undefined {
       keepBlockHash(ctx);
       pruneDrawnSessions(ctx);
+      pruneHistory(ctx);
     },
   };
 }

@@ -129,6 +129,6 @@ export function getBlockHash(ctx: Context, height: bigint): Bytes {
 
 /** Notes the hash of the block that is being run. */
 export function keepBlockHash(ctx: Context): void {
-  if (ctx.block.hash.length === 0) throw new AppError("INTERNAL", { detail: { missing: "the block's hash" } });
+  if (ctx.block.hash.length === 0) throw new AppError("CHAIN_INVARIANT", { detail: { missing: "the block's hash" } });
   blockHashes.set(ctx, ctx.block.heightBlocks, ctx.block.hash);
 }

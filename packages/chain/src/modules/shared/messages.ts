@@ -1,10 +1,11 @@
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import { createMessage, shared, typeUrlOf } from "@turnpike/proto";
 import type { Collection } from "../../state/collection.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import type { Versions } from "../../state/versions.ts";
 import { SHARED } from "./errors.ts";
 import { recordParams } from "./history.ts";
 import { sharedParamsFault, updateParamFault, updateParamsFault, withParam } from "./params.ts";
@@ -39,6 +40,8 @@ export interface RevalidatedParams<P, Update> {
     >
   >;
   readonly collection: Collection<undefined, P>;
+  /** Earlier values, by which sessions under way are settled. */
+  readonly past: Versions<P>;
   /** Parameters with zero values. */
   readonly empty: () => P;
   /** What `MsgUpdateParam` is validated against before the state is known. */
@@ -55,9 +58,10 @@ export interface RevalidatedParams<P, Update> {
 /** Handlers of the two messages that change a module's parameters, by type URL. */
 export function revalidatedParamMessages<P, Update extends Message & { readonly authority: string }>(
   authority: string,
-  { schemas, collection, empty, changed, paramsFault, ...module }: RevalidatedParams<P, Update>,
+  { schemas, collection, past, empty, changed, paramsFault, ...module }: RevalidatedParams<P, Update>,
 ): Record<string, MessageHandler> {
   const wrongAuthority = (got: string): string => wrongAuthorityText(module.invalidSigner, authority, got);
+  const noteBefore = (ctx: Context): void => past.note(ctx, "", collection.get(unmetered(ctx), undefined) ?? empty());
   const signers = (message: Message & { readonly authority: string }): string[] => [message.authority];
   const validateParams = (message: ParamsUpdate<P>): TxFault | undefined =>
     module.authorityFault(message.authority) ?? paramsFault(message.params ?? empty());
@@ -77,6 +81,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
         if (message.authority !== authority) return failStatus("PermissionDenied", wrongAuthority(message.authority));
         // The real chain's log line reads the old ones.
         collection.chargeRead(ctx, undefined);
+        noteBefore(ctx);
         collection.set(ctx, undefined, message.params ?? empty());
         return done(createMessage(schemas.MsgUpdateParamsResponseSchema));
       },
@@ -95,6 +100,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
         const next = changed(collection.get(ctx, undefined) ?? empty(), message);
         const wrong = next.ok ? paramsFault(next.value) : next.fault;
         if (wrong !== undefined || !next.ok) return failStatus("InvalidArgument", wrong?.text ?? "");
+        noteBefore(ctx);
         collection.set(ctx, undefined, next.value);
         return done(createMessage(schemas.MsgUpdateParamResponseSchema));
       },

@@ -3,10 +3,10 @@ import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, staking, TimestampSchema } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
-import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import { DECIMAL_ONE, decimalOf, decimalText, integerOf } from "../../state/numbers.ts";
+import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { timestampOf } from "../../state/timestamps.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
-import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
 import { delegate } from "./delegate.ts";
 import { STAKING } from "./errors.ts";
 import {
@@ -51,7 +51,7 @@ export function isEmptyDescription(description: staking.Description | undefined)
 }
 
 function checkCommission({ rate, maxRate, maxChangeRate }: staking.CommissionRates): Outcome<bigint> {
-  const [now, most, change] = [rate, maxRate, maxChangeRate].map(readWhole);
+  const [now, most, change] = [rate, maxRate, maxChangeRate].map(decimalOf);
   if (now === undefined || most === undefined || change === undefined) {
     return fail(SDK.invalidRequest, "empty commission");
   }
@@ -61,14 +61,6 @@ function checkCommission({ rate, maxRate, maxChangeRate }: staking.CommissionRat
   if (now > most) return fail(STAKING.commissionOverMax);
   if (change < 0n) return fail(STAKING.changeRateNegative);
   return change > most ? fail(STAKING.changeRateOverMax) : done(now);
-}
-
-/** Checks the numbers of a message, which the real chain's decoder reads. */
-export function createValidatorFault(message: staking.MsgCreateValidator): TxFault | undefined {
-  const { commission, minSelfDelegation } = message;
-  const numbers = [commission?.rate, commission?.maxRate, commission?.maxChangeRate, minSelfDelegation];
-  const broken = numbers.find((text) => text !== undefined && text !== "" && readWhole(text) === undefined);
-  return broken === undefined ? undefined : fail(SDK.txDecode, "a number is not valid").fault;
 }
 
 /** What a validator begins with. */
@@ -107,11 +99,11 @@ export function createValidator(
   if (message.commission === undefined) return fail(SDK.invalidRequest, "empty commission");
   const rate = checkCommission(message.commission);
   if (!rate.ok) return rate;
-  const least = readWhole(message.minSelfDelegation) ?? 0n;
+  const least = integerOf(message.minSelfDelegation) ?? 0n;
   if (least <= 0n) return fail(SDK.invalidRequest, "minimum self delegation must be a positive integer");
   if (value.amount < least) return fail(STAKING.selfDelegation);
   const { bondDenom, minCommissionRate } = getStakingParams(ctx);
-  const leastRate = readWhole(minCommissionRate) ?? 0n;
+  const leastRate = decimalOf(minCommissionRate) ?? 0n;
   if (rate.value < leastRate) {
     const text = `cannot set validator commission to less than minimum rate of ${decimalText(leastRate)}`;
     return fail(STAKING.commissionUnderMin, text);

@@ -3,10 +3,10 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, staking } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
+import { DECIMAL_ONE } from "../../state/numbers.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { getBalance, receiveCoins, setBalance } from "../bank/balances.ts";
 import { type Coin, coinsText } from "../bank/coins.ts";
-import { DECIMAL_ONE } from "./decimals.ts";
 import { STAKING } from "./errors.ts";
 import {
   BONDED_POOL,
@@ -16,6 +16,8 @@ import {
   POWER_REDUCTION,
   setDelegation,
   setValidator,
+  sharesOf,
+  validatorNumbers,
 } from "./state.ts";
 
 /** Moves coins into a pool as the bank does for delegations: two events, no transfer. */
@@ -43,8 +45,7 @@ export function delegate(
   validator: staking.Validator,
   coin: Coin,
 ): Outcome<{ readonly newShares: bigint }> {
-  const tokens = BigInt(validator.tokens);
-  const allShares = BigInt(validator.delegatorShares);
+  const { tokens, shares: allShares } = validatorNumbers(validator);
   if (tokens === 0n && allShares > 0n) return fail(STAKING.exchangeRate);
   if (tokens + coin.amount > MOST_TOKENS) return fail(SDK.invalidRequest, "the validator would have too much power");
   const pool = validator.status === staking.BondStatus.BONDED ? BONDED_POOL : NOT_BONDED_POOL;
@@ -57,7 +58,8 @@ export function delegate(
     delegatorShares: (allShares + newShares).toString(),
   });
   const operator = operatorBytes(validator);
-  const held = BigInt(getDelegation(ctx, operator, delegator)?.shares ?? "0");
+  const delegation = getDelegation(ctx, operator, delegator);
+  const held = delegation === undefined ? 0n : sharesOf(delegation);
   setDelegation(
     ctx,
     operator,

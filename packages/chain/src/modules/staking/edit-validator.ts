@@ -1,23 +1,14 @@
 import { createMessage, staking } from "@turnpike/proto";
 import { type Context, chainEvent } from "../../state/context.ts";
-import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import { DECIMAL_ONE, decimalOf, decimalText, integerOf } from "../../state/numbers.ts";
+import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { timestampNanos, timestampOf } from "../../state/timestamps.ts";
 import { checkDescription, isEmptyDescription, operatorOf } from "./create-validator.ts";
-import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
 import { STAKING } from "./errors.ts";
-import { getStakingParams, getValidator, setValidator } from "./state.ts";
+import { getStakingParams, getValidator, setValidator, validatorNumbers } from "./state.ts";
 
 const KEEP = "[do-not-modify]";
 const DAY_NANOS = 86_400_000_000_000n;
-
-/** Checks the numbers of a message, which the real chain's decoder reads. */
-export function editValidatorFault({
-  commissionRate,
-  minSelfDelegation,
-}: staking.MsgEditValidator): TxFault | undefined {
-  const broken = [commissionRate, minSelfDelegation].find((text) => text !== "" && readWhole(text) === undefined);
-  return broken === undefined ? undefined : fail(SDK.txDecode, "a number is not valid").fault;
-}
 
 function changedDescription(now: staking.Description, wanted: staking.Description): staking.Description {
   const pick = (part: "moniker" | "identity" | "website" | "securityContact" | "details"): string =>
@@ -33,10 +24,10 @@ function changedDescription(now: staking.Description, wanted: staking.Descriptio
 
 function changedCommission(ctx: Context, now: staking.Commission, rate: bigint): Outcome<staking.Commission> {
   const { updateTime, commissionRates } = now;
-  const current = readWhole(commissionRates?.rate ?? "") ?? 0n;
+  const current = decimalOf(commissionRates?.rate ?? "") ?? 0n;
   if (ctx.block.timeNanos - timestampNanos(updateTime) < DAY_NANOS) return fail(STAKING.commissionTooSoon);
-  if (rate > (readWhole(commissionRates?.maxRate ?? "") ?? 0n)) return fail(STAKING.commissionOverMax);
-  if (rate - current > (readWhole(commissionRates?.maxChangeRate ?? "") ?? 0n)) return fail(STAKING.commissionChange);
+  if (rate > (decimalOf(commissionRates?.maxRate ?? "") ?? 0n)) return fail(STAKING.commissionOverMax);
+  if (rate - current > (decimalOf(commissionRates?.maxChangeRate ?? "") ?? 0n)) return fail(STAKING.commissionChange);
   return done(
     createMessage(staking.CommissionSchema, {
       commissionRates: createMessage(staking.CommissionRatesSchema, {
@@ -59,16 +50,16 @@ export function editValidator(
   if (message.description === undefined || isEmptyDescription(message.description)) {
     return fail(SDK.invalidRequest, "empty description");
   }
-  const least = message.minSelfDelegation === "" ? undefined : readWhole(message.minSelfDelegation);
+  const least = message.minSelfDelegation === "" ? undefined : integerOf(message.minSelfDelegation);
   if (least !== undefined && least <= 0n) {
     return fail(SDK.invalidRequest, "minimum self delegation must be a positive integer");
   }
-  const rate = message.commissionRate === "" ? undefined : readWhole(message.commissionRate);
+  const rate = message.commissionRate === "" ? undefined : decimalOf(message.commissionRate);
   if (rate !== undefined) {
     if (rate > DECIMAL_ONE || rate < 0n) {
       return fail(SDK.invalidRequest, "commission rate must be between 0 and 1 (inclusive)");
     }
-    const leastRate = readWhole(getStakingParams(ctx).minCommissionRate) ?? 0n;
+    const leastRate = decimalOf(getStakingParams(ctx).minCommissionRate) ?? 0n;
     if (rate < leastRate) {
       const text = `commission rate cannot be less than the min commission rate ${decimalText(leastRate)}`;
       return fail(SDK.invalidRequest, text);
@@ -86,11 +77,13 @@ export function editValidator(
     if (!changed.ok) return changed;
     commission = changed.value;
   }
-  if (least !== undefined && least <= BigInt(found.minSelfDelegation)) return fail(STAKING.selfDelegationDecreased);
-  if (least !== undefined && least > BigInt(found.tokens)) return fail(STAKING.selfDelegation);
+  if (least !== undefined && least <= (integerOf(found.minSelfDelegation) ?? 0n)) {
+    return fail(STAKING.selfDelegationDecreased);
+  }
+  if (least !== undefined && least > validatorNumbers(found).tokens) return fail(STAKING.selfDelegation);
   const minSelfDelegation = least === undefined ? found.minSelfDelegation : least.toString();
   setValidator(ctx, { ...found, description, commission, minSelfDelegation });
-  const shown = decimalText(readWhole(commission.commissionRates?.rate ?? "") ?? 0n);
+  const shown = decimalText(decimalOf(commission.commissionRates?.rate ?? "") ?? 0n);
   ctx.events.push(chainEvent("edit_validator", { commission_rate: shown, min_self_delegation: minSelfDelegation }));
   return done(createMessage(staking.MsgEditValidatorResponseSchema));
 }

@@ -5,9 +5,9 @@ import { parseAddress } from "../../state/addresses.ts";
 import { bytesToText } from "../../state/bytes.ts";
 import type { Context } from "../../state/context.ts";
 import type { ValidatorUpdate } from "../../state/module.ts";
+import { decimalOf, integerOf, rateOf } from "../../state/numbers.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { getBalance } from "../bank/balances.ts";
-import { DECIMAL_ONE, readWhole } from "./decimals.ts";
 import { MOST_TOKENS } from "./delegate.ts";
 import { paramsFault } from "./params.ts";
 import {
@@ -44,20 +44,17 @@ function checkPool(ctx: Context, name: string, sum: bigint): void {
   if (held < sum) throw invalid(`${name} has ${held}, and its validators ${sum}`);
 }
 
-function isRate(text: string | undefined): boolean {
-  const rate = readWhole(text ?? "");
-  return rate !== undefined && rate >= 0n && rate <= DECIMAL_ONE;
-}
-
 function addValidator(ctx: Context, validator: staking.Validator): bigint {
   const { operatorAddress: name, status, jailed } = validator;
   const operator = parseAddress(name, OPERATOR_PREFIX);
-  const tokens = readWhole(validator.tokens);
-  const numbers = [validator.delegatorShares, validator.minSelfDelegation].map(readWhole);
-  const isNumeric = tokens !== undefined && tokens >= 0n && tokens <= MOST_TOKENS && !numbers.includes(undefined);
+  const tokens = integerOf(validator.tokens);
+  const areNumbers =
+    decimalOf(validator.delegatorShares) !== undefined && integerOf(validator.minSelfDelegation) !== undefined;
+  const isNumeric = tokens !== undefined && tokens >= 0n && tokens <= MOST_TOKENS && areNumbers;
   const key = consensusKey(validator.consensusPubkey);
   if (!operator.ok || !isNumeric || key === undefined) throw invalid(`the validator ${name}`);
-  if (!isRate(validator.commission?.commissionRates?.rate)) throw invalid(`the commission of ${name}`);
+  if (rateOf(validator.commission?.commissionRates?.rate ?? "") === undefined)
+    throw invalid(`the commission of ${name}`);
   if (getValidator(ctx, operator.value) !== undefined) throw invalid(`two validators ${name}`);
   if (validatorsByKey.has(ctx, key)) throw invalid(`the key of ${name} is another's, too`);
   if (jailed && status === BONDED) throw invalid(`${name} is jailed and bonded`);
@@ -72,7 +69,7 @@ function addDelegation(ctx: Context, delegation: staking.Delegation): { operator
   const { delegatorAddress, validatorAddress } = delegation;
   const operator = parseAddress(validatorAddress, OPERATOR_PREFIX);
   const delegator = parseAddress(delegatorAddress);
-  const shares = readWhole(delegation.shares) ?? 0n;
+  const shares = decimalOf(delegation.shares) ?? 0n;
   const isKnown = operator.ok && getValidator(ctx, operator.value) !== undefined;
   if (!isKnown || !delegator.ok || shares <= 0n || getDelegation(ctx, operator.value, delegator.value) !== undefined) {
     throw invalid(`the delegation of ${delegatorAddress} to ${validatorAddress}`);
@@ -89,7 +86,7 @@ function addDelegations(ctx: Context, list: readonly staking.Delegation[]): void
     sums.set(operator, (sums.get(operator) ?? 0n) + shares);
   }
   for (const [operator, { operatorAddress, delegatorShares }] of validators.entries(ctx)) {
-    if ((sums.get(bytesToText(operator)) ?? 0n) === BigInt(delegatorShares)) continue;
+    if ((sums.get(bytesToText(operator)) ?? 0n) === decimalOf(delegatorShares)) continue;
     throw invalid(`the delegations to ${operatorAddress} are not its shares`);
   }
 }

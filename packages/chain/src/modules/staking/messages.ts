@@ -4,8 +4,8 @@ import { addressText, parseAddress } from "../../state/addresses.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, SDK } from "../../state/outcome.ts";
 import { checkAuthority } from "../bank/messages.ts";
-import { createValidator, createValidatorFault } from "./create-validator.ts";
-import { editValidator, editValidatorFault } from "./edit-validator.ts";
+import { createValidator } from "./create-validator.ts";
+import { editValidator } from "./edit-validator.ts";
 import { paramsFault } from "./params.ts";
 import { getStakingParams, OPERATOR_PREFIX, setIsStale, stakingParams } from "./state.ts";
 
@@ -51,7 +51,6 @@ export function stakingMessages(opts: StakingOptions): Record<string, MessageHan
       staking.MsgCreateValidatorResponseSchema,
       {
         signers: (message) => [accountOf(message.validatorAddress)],
-        validate: createValidatorFault,
         run: createValidator,
       },
     ),
@@ -60,7 +59,6 @@ export function stakingMessages(opts: StakingOptions): Record<string, MessageHan
       staking.MsgEditValidatorResponseSchema,
       {
         signers: (message) => [accountOf(message.validatorAddress)],
-        validate: editValidatorFault,
         run: editValidator,
       },
     ),

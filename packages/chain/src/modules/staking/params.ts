@@ -1,7 +1,7 @@
 import type { staking } from "@turnpike/proto";
+import { DECIMAL_ONE, decimalOf, decimalText } from "../../state/numbers.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { isDenom } from "../bank/coins.ts";
-import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
 
 // Stricter than the SDK, whose times are of 64 bits and whose engine stops at 2^60 of power.
 const LONGEST_UNBONDING_NANOS = 100n * 365n * 86_400_000_000_000n;
@@ -18,7 +18,7 @@ export function paramsFault(params: staking.Params): string | undefined {
   if (maxEntries === 0) return "max entries must be positive: 0";
   if (bondDenom.trim() === "") return "bond denom cannot be blank";
   if (!isDenom(bondDenom)) return `invalid denom: ${bondDenom}`;
-  const least = readWhole(minCommissionRate === "" ? "0" : minCommissionRate);
+  const least = decimalOf(minCommissionRate === "" ? "0" : minCommissionRate);
   if (least === undefined) return "minimum commission rate cannot be nil";
   if (least < 0n) return `minimum commission rate cannot be negative: ${decimalText(least)}`;
   if (least > DECIMAL_ONE) return `minimum commission rate cannot be greater than 100%: ${decimalText(least)}`;

@@ -7,10 +7,10 @@ import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { answerOf, type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
+import { DECIMAL_ONE } from "../../state/numbers.ts";
 import { pageOf } from "../../state/pages.ts";
 import { getBalance } from "../bank/balances.ts";
 import { writeCoin } from "../bank/coins.ts";
-import { DECIMAL_ONE } from "./decimals.ts";
 import {
   BONDED_POOL,
   delegations,

@@ -20,7 +20,9 @@ import { StateMachine } from "../../app/state-machine.ts";
 import { addressText } from "../../state/addresses.ts";
 import type { BlockInfo, Context } from "../../state/context.ts";
 import { GasMeter } from "../../state/gas.ts";
+import { fail, SDK } from "../../state/outcome.ts";
 import { Overlay } from "../../state/overlay.ts";
+import { readMessage } from "../../state/read-message.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { authModule } from "../auth/auth-module.ts";
 import { balances, getBalance, getSupply } from "../bank/balances.ts";
@@ -110,8 +112,11 @@ const query = (method: string): string => `/cosmos.staking.v1beta1.Query/${metho
 function runMessage(ctx: Context, typeUrl: string, message: Parameters<typeof encodeMessage>[1]) {
   const handler = stakingModule({ authority: AUTHORITY }).messages?.[typeUrl];
   assert.ok(handler);
-  const fault = handler.validate(message);
-  return fault === undefined ? handler.run(ctx, message) : ({ ok: false, fault } as const);
+  // As a transaction's decoder reads it.
+  const read = readMessage(handler.schema, encodeMessage(handler.schema, message));
+  if (!read.ok) return fail(SDK.txDecode, read.fault);
+  const fault = handler.validate(read.message);
+  return fault === undefined ? handler.run(ctx, read.message) : ({ ok: false, fault } as const);
 }
 
 const encodeOperator = (bytes: Uint8Array): string => encodeBech32("poktvaloper", bytes);

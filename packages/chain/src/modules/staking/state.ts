@@ -13,6 +13,7 @@ import {
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { decimalOf, integerOf, type Rate, rateOf } from "../../state/numbers.ts";
 
 /** Name of the module, and of its part of the state. */
 export const STAKING_MODULE = "staking";
@@ -110,9 +111,31 @@ export function consensusKey(any: staking.Validator["consensusPubkey"]): Bytes |
   return decoded.ok && decoded.message.key.length === 32 ? decoded.message.key : undefined;
 }
 
+/** Numbers of a validator of the state. */
+export interface ValidatorNumbers {
+  readonly tokens: bigint;
+  /** In units of 10^-18. */
+  readonly shares: bigint;
+  readonly commissionRate: Rate;
+}
+
+/**
+ * Numbers of a validator of the state: the one reader of their texts, which were checked before they were stored.
+ * @throws AppError CHAIN_STORE_DAMAGED when a text is not a number
+ */
+export function validatorNumbers({ operatorAddress, ...texts }: staking.Validator): ValidatorNumbers {
+  const tokens = integerOf(texts.tokens);
+  const shares = decimalOf(texts.delegatorShares);
+  const commissionRate = rateOf(texts.commission?.commissionRates?.rate || "0");
+  if (tokens === undefined || shares === undefined || commissionRate === undefined) {
+    throw new AppError("CHAIN_STORE_DAMAGED", { detail: { validator: operatorAddress } });
+  }
+  return { tokens, shares, commissionRate };
+}
+
 /** Voting power that a validator's tokens are. */
 export function powerOf(validator: staking.Validator): bigint {
-  return BigInt(validator.tokens) / POWER_REDUCTION;
+  return validatorNumbers(validator).tokens / POWER_REDUCTION;
 }
 
 const inverted = (bytes: Bytes): Bytes => bytes.map((byte) => 255 - byte);
@@ -142,6 +165,13 @@ export function getDelegation(ctx: Context, validator: Bytes, delegator: Bytes):
   return delegations.get(ctx, [validator, delegator]);
 }
 
+/** Shares of a delegation of the state, in units of 10^-18. @throws AppError CHAIN_STORE_DAMAGED when they are not a number */
+export function sharesOf({ delegatorAddress, shares }: staking.Delegation): bigint {
+  const value = decimalOf(shares);
+  if (value === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { delegator: delegatorAddress } });
+  return value;
+}
+
 /** Writes a delegation with its index. */
 export function setDelegation(ctx: Context, validator: Bytes, delegator: Bytes, delegation: staking.Delegation): void {
   delegations.set(ctx, [validator, delegator], delegation);
@@ -154,7 +184,7 @@ export function getBondedValidators(ctx: Context): staking.Validator[] {
     .map(([, validator]) => validator)
     .filter((validator) => validator.status === staking.BondStatus.BONDED);
   return bonded.sort((a, b) => {
-    const difference = BigInt(b.tokens) - BigInt(a.tokens);
+    const difference = validatorNumbers(b).tokens - validatorNumbers(a).tokens;
     return difference > 0n ? 1 : difference < 0n ? -1 : 0;
   });
 }

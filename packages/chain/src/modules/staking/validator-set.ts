@@ -2,6 +2,8 @@ import { AppError } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { staking } from "@turnpike/proto";
+import { addressText } from "../../state/addresses.ts";
+import { runPart } from "../../state/block-parts.ts";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import type { ValidatorUpdate } from "../../state/module.ts";
@@ -19,13 +21,15 @@ import {
   setIsStale,
   setValidator,
   unbondingValidators,
+  validatorNumbers,
   validators,
   validatorsByPower,
 } from "./state.ts";
 
 function known(ctx: Context, operator: Bytes): staking.Validator {
   const validator = getValidator(ctx, operator);
-  if (validator === undefined) throw new AppError("INTERNAL", { detail: { missing: "a validator of an index" } });
+  if (validator === undefined)
+    throw new AppError("CHAIN_INVARIANT", { detail: { missing: "a validator of an index" } });
   return validator;
 }
 
@@ -48,7 +52,7 @@ function bond(ctx: Context, validator: staking.Validator): bigint {
     unbondingValidators.remove(ctx, [timestampNanos(validator.unbondingTime), operatorBytes(validator)]);
   }
   setValidator(ctx, { ...validator, status: staking.BondStatus.BONDED });
-  return BigInt(validator.tokens);
+  return validatorNumbers(validator).tokens;
 }
 
 function beginUnbonding(ctx: Context, validator: staking.Validator): bigint {
@@ -60,7 +64,7 @@ function beginUnbonding(ctx: Context, validator: staking.Validator): bigint {
     unbondingTime: timestampOf(until),
   });
   unbondingValidators.set(ctx, [until, operatorBytes(validator)], new Uint8Array(0));
-  return BigInt(validator.tokens);
+  return validatorNumbers(validator).tokens;
 }
 
 /**
@@ -104,9 +108,11 @@ export function updateValidatorSet(ctx: Context): ValidatorUpdate[] {
 export function finishUnbonding(ctx: Context): void {
   const to = uint64Codec.encode(ctx.block.timeNanos + 1n);
   for (const [[nanos, operator]] of unbondingValidators.entries(ctx, { to })) {
-    unbondingValidators.remove(ctx, [nanos, operator]);
-    const validator = validators.get(ctx, operator);
-    if (validator?.status !== staking.BondStatus.UNBONDING) continue;
-    setValidator(ctx, { ...validator, status: staking.BondStatus.UNBONDED });
+    runPart(ctx, { part: "unbonding", item: addressText(operator) }, (branch) => {
+      unbondingValidators.remove(branch, [nanos, operator]);
+      const validator = validators.get(branch, operator);
+      if (validator?.status !== staking.BondStatus.UNBONDING) return;
+      setValidator(branch, { ...validator, status: staking.BondStatus.UNBONDED });
+    });
   }
 }

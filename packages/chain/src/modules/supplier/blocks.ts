@@ -2,11 +2,13 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { supplier } from "@turnpike/proto";
 import { isSessionEnd, isSessionStart, mayPruneConfig, unbondingEndHeight } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
+import { runPart } from "../../state/block-parts.ts";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
+import { hasHeldClaim } from "../proof/held-claims.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import {
   configsByActivation,
@@ -63,15 +65,17 @@ export function unbondSuppliers(ctx: Context): void {
     }
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
-    if (endHeight > height) continue;
-    returnStake(ctx, found);
-    removeSupplier(ctx, operatorAddress);
-    const { VOLUNTARY, BELOW_MIN_STAKE } = supplier.SupplierUnbondingReason;
-    emit(ctx, supplier.EventSupplierUnbondingEndSchema, {
-      supplier: forEvent(found),
-      reason: coinAmount(found.stake) < minStake ? BELOW_MIN_STAKE : VOLUNTARY,
-      sessionEndHeight: height,
-      unbondingEndHeight: endHeight,
+    if (endHeight > height || hasHeldClaim(ctx, operatorAddress)) continue;
+    runPart(ctx, { part: "unbonding", item: operatorAddress }, (branch) => {
+      returnStake(branch, found);
+      removeSupplier(branch, operatorAddress);
+      const { VOLUNTARY, BELOW_MIN_STAKE } = supplier.SupplierUnbondingReason;
+      emit(branch, supplier.EventSupplierUnbondingEndSchema, {
+        supplier: forEvent(found),
+        reason: coinAmount(found.stake) < minStake ? BELOW_MIN_STAKE : VOLUNTARY,
+        sessionEndHeight: height,
+        unbondingEndHeight: endHeight,
+      });
     });
   }
 }
@@ -92,11 +96,13 @@ export function pruneConfigs(ctx: Context): void {
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
     const within = uint64Codec.encode(ended);
-    for (const [key] of configsByDeactivation.entries(ctx, { within })) {
-      const [, [serviceId, [operatorAddress, activationHeight]]] = key;
-      const update = serviceConfigs.get(ctx, [serviceId, [activationHeight, operatorAddress]]);
-      if (update === undefined) configsByDeactivation.remove(ctx, key);
-      else removeServiceConfig(ctx, update);
-    }
+    runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {
+      for (const [key] of configsByDeactivation.entries(branch, { within })) {
+        const [, [serviceId, [operatorAddress, activationHeight]]] = key;
+        const update = serviceConfigs.get(branch, [serviceId, [activationHeight, operatorAddress]]);
+        if (update === undefined) configsByDeactivation.remove(branch, key);
+        else removeServiceConfig(branch, update);
+      }
+    });
   }
 }

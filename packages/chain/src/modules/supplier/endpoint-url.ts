@@ -1,3 +1,5 @@
+/** The real chain has no bound; the session of every application carries each URL. */
+const MAX_CHARACTERS = 2_048;
 const SCHEME = /^(?:https?|wss?):/i;
 const CONTROL = /\p{Cc}/u;
 const USER_INFO = /^(?:[A-Za-z0-9\-._:~!$&'()*+,;=@]|%[0-9A-Fa-f]{2})*$/;
@@ -20,6 +22,7 @@ function isHost(host: string): boolean {
  * reads it (x/shared/types/service.go).
  */
 export function isEndpointUrl(text: string): boolean {
+  if (text.length > MAX_CHARACTERS) return false;
   // \u0080 to \u009f are control characters that Go lets pass.
   if (CONTROL.test(text.replace(/[\u0080-\u009f]/g, ""))) return false;
   const hash = text.indexOf("#");

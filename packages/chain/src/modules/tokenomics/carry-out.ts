@@ -1,5 +1,5 @@
 import { AppError } from "@turnpike/base";
-import { addressToBytes, moduleAddressBytes } from "@turnpike/crypto";
+import { moduleAddressBytes } from "@turnpike/crypto";
 import { application, base, createMessage, type shared, supplier, tokenomics } from "@turnpike/proto";
 import type {
   Operation,
@@ -8,6 +8,7 @@ import type {
   SettlementEvent,
   SettlementSupplier,
 } from "@turnpike/protocol";
+import { parseAddress } from "../../state/addresses.ts";
 import type { ChainEvent, Context } from "../../state/context.ts";
 import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
@@ -20,11 +21,12 @@ const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { deno
 
 const unknown = (actor: string): AppError => new AppError("INTERNAL", { detail: { settledActor: actor } });
 
+// An address of any length that a message accepts is an account, and paid as one.
 function recipientBytes(operation: Extract<Operation, { kind: "mod_to_mod" | "mod_to_acct" }>): Uint8Array {
   if (operation.kind === "mod_to_mod") return moduleAddressBytes(operation.recipient);
-  const bytes = addressToBytes(operation.recipient);
-  if (bytes === undefined) throw new AppError("INTERNAL", { detail: { recipient: operation.recipient } });
-  return bytes;
+  const address = parseAddress(operation.recipient);
+  if (!address.ok) throw new AppError("INTERNAL", { detail: { recipient: operation.recipient } });
+  return address.value;
 }
 
 /** Moves money as settlement says. @throws AppError INTERNAL when a module has too little: the stakes do not add up */

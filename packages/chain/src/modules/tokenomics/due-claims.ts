@@ -1,64 +1,107 @@
+import type { proof, tokenomics } from "@turnpike/proto";
 import {
   type Claim,
   type DueClaim,
   dueSessionEnds,
   isClaimDue,
+  type ProofParams,
+  type RewardShares,
+  type SessionHeader,
   type SettlementSharedParams,
-  sessionWindows,
+  type TokenomicsParams,
 } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
-import { protocolClaim } from "../proof/claim-facts.ts";
-import { claimsBySessionEnd } from "../proof/state.ts";
-import { getComputeUnitsPerRelayAt, getDifficultyAt } from "../service/state.ts";
-import { getBlockHash } from "../session/state.ts";
+import { protocolClaim, upoktOf } from "../proof/claim-facts.ts";
+import { claimsToRetry, isHeld } from "../proof/held-claims.ts";
+import { claimKey, claimsBySessionEnd, getClaim } from "../proof/state.ts";
+import { SessionFacts } from "../session/facts.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
 
-/** Gives what a function gave for an equal key before: 6,000 claims of one block share few sessions and services. */
-function remembered<V>(find: (...parts: readonly [string, bigint]) => V): (text: string, height: bigint) => V {
-  const known = new Map<string, { readonly value: V }>();
-  return (text, height) => {
-    const key = `${height}/${text}`;
-    const before = known.get(key);
+/** Returns what a function returned for an equal key before: 6,000 claims of one block share few sessions. */
+function remembered<K extends string | bigint, Rest extends readonly unknown[], V>(
+  read: (key: K, ...rest: Rest) => V,
+): (key: K, ...rest: Rest) => V {
+  const values = new Map<K, { readonly value: V }>();
+  return (key, ...rest) => {
+    const before = values.get(key);
     if (before !== undefined) return before.value;
-    const value = find(text, height);
-    known.set(key, { value });
+    const value = read(key, ...rest);
+    values.set(key, { value });
     return value;
   };
 }
 
-/** The claims whose proof window ends with this block, in the order of settlement. */
-function collect(ctx: Context, paramsAt: (height: bigint) => SettlementSharedParams): Claim[] {
+/**
+ * The claims that this block settles, in the order of settlement: those whose proof window ends with it, and those of earlier
+ * sessions that were held and are tried again.
+ */
+export function collectClaims(ctx: Context): Claim[] {
   const height = ctx.block.heightBlocks;
+  const paramsAt = remembered((at: bigint): SettlementSharedParams => protocolParams(getSharedParamsAt(ctx, at)));
   const history = [...sharedParamsHistory.entries(ctx)].map(([effectiveHeight, params]) => ({
     effectiveHeight,
     params: protocolParams(params),
   }));
   const ends = dueSessionEnds(protocolParams(getSharedParams(ctx)), history, height);
-  return ends.flatMap((end) =>
+  const due = ends.flatMap((end) =>
     claimsBySessionEnd(ctx, end)
       .map(protocolClaim)
       .filter(({ sessionHeader: { sessionEndBlockHeight } }) =>
         isClaimDue(paramsAt(sessionEndBlockHeight), sessionEndBlockHeight, height),
-      ),
+      )
+      .filter((claim) => !isHeld(ctx, claimKey(claim))),
   );
+  const retried = claimsToRetry(ctx).flatMap(([sessionId, operator]) => getClaim(ctx, sessionId, operator) ?? []);
+  return due.concat(retried.map(protocolClaim));
 }
 
-/** The claims that this block settles, each with what was in force for it. */
-export function dueClaims(ctx: Context): DueClaim[] {
-  const shared = remembered((_, height) => protocolParams(getSharedParamsAt(ctx, height)));
-  const paramsAt = (height: bigint): SettlementSharedParams => shared("", height);
-  const target = remembered((serviceId, height) => getDifficultyAt(ctx, serviceId, height).targetHash);
-  const units = remembered((serviceId, height) => getComputeUnitsPerRelayAt(ctx, serviceId, height) ?? 0n);
-  const seed = remembered((_, end) => getBlockHash(ctx, sessionWindows(paramsAt(end), end).proofOpenHeight - 1n));
-  return collect(ctx, paramsAt).map((claim) => {
-    const { serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = claim.sessionHeader;
+const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
+
+const proofParams = (params: proof.Params): ProofParams => ({
+  proofRequestProbability: params.proofRequestProbability,
+  proofRequirementThresholdUpokt: upoktOf(params.proofRequirementThreshold),
+  proofMissingPenaltyUpokt: upoktOf(params.proofMissingPenalty),
+});
+
+function rewardShares(
+  shares: tokenomics.MintAllocationPercentages | tokenomics.MintEqualsBurnClaimDistribution | undefined,
+): RewardShares {
+  if (shares === undefined) return NO_SHARES;
+  const { dao, proposer, supplier, sourceOwner, application } = shares;
+  return { dao, proposer, supplier, sourceOwner, application };
+}
+
+const settlementParams = (params: tokenomics.Params): TokenomicsParams => ({
+  daoRewardAddress: params.daoRewardAddress,
+  mintAllocationPercentages: rewardShares(params.mintAllocationPercentages),
+  mintEqualsBurnClaimDistribution: rewardShares(params.mintEqualsBurnClaimDistribution),
+  globalInflationPerClaim: params.globalInflationPerClaim,
+  mintRatio: params.mintRatio,
+  overservicingBonusMultiplier: params.overservicingBonusMultiplier,
+});
+
+/** Claims, each with what was true in its session. */
+export function dueClaims(ctx: Context, claims: readonly Claim[]): DueClaim[] {
+  const settlement = remembered((_: string, facts: SessionFacts) => settlementParams(facts.tokenomicsParams()));
+  const sessionOf = remembered((_: string, header: SessionHeader) => {
+    const facts = new SessionFacts(ctx, header);
     return {
-      claim,
-      targetHash: target(serviceId, start),
-      computeUnitsPerRelay: units(serviceId, start),
-      pricing: paramsAt(start),
-      windows: paramsAt(end),
-      proofSeedBlockHash: seed("", end),
+      facts,
+      targetHash: facts.targetHash(),
+      computeUnitsPerRelay: facts.computeUnitsPerRelay() ?? 0n,
+      pricing: facts.pricing(),
+      windows: facts.windowParams(),
+      spendLimitUpokt: facts.spendLimitUpokt(),
+      numServices: facts.numServices(),
+      serviceOwnerAddress: facts.serviceOwner(),
+      // One object for all sessions of a start, as its floats are read by their decimal texts.
+      tokenomics: settlement(`${header.sessionStartBlockHeight}`, facts),
+      proof: proofParams(facts.proofParams()),
+      proofSeedBlockHash: facts.proofSeedBlockHash(),
     };
+  });
+  return claims.map((claim) => {
+    const { facts, ...session } = sessionOf(claim.sessionHeader.sessionId, claim.sessionHeader);
+    return { claim, ...session, revShare: facts.revenueShares(claim.supplierOperatorAddress) };
   });
 }

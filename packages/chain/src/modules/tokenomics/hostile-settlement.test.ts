@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
-import { createMessage, supplier } from "@turnpike/proto";
+import { createMessage, shared, supplier } from "@turnpike/proto";
 import {
   addClaim,
   addressOf,
@@ -13,9 +13,11 @@ import {
 } from "../../../test/modules/tokenomics/economy.ts";
 import { blockAt, settlementMachine } from "../../../test/modules/tokenomics/recorded.ts";
 import { bytesOfAddress } from "../../../test/recorded-tx.ts";
+import { addressText } from "../../state/addresses.ts";
 import { upokt } from "../../state/stakes.ts";
-import { removeApplication } from "../application/state.ts";
+import { getApplication, removeApplication } from "../application/state.ts";
 import { getBalance, getSupply, setBalance, setSupply } from "../bank/balances.ts";
+import { hasHeldClaim, heldClaims } from "../proof/held-claims.ts";
 import { claims } from "../proof/state.ts";
 import { services } from "../service/state.ts";
 import { delegations, validators } from "../staking/state.ts";
@@ -35,7 +37,7 @@ const UNITS = 7n;
 
 function economy(inflation = 0.1): Economy {
   const made = makeEconomy({
-    applicationStakes: [10n ** 9n],
+    applicationStakes: [10n ** 9n, 10n ** 9n],
     supplierStakes: [10n ** 6n, 10n ** 6n],
     computeUnitsPerRelay: UNITS,
     tokenomics: { globalInflationPerClaim: inflation },
@@ -80,7 +82,7 @@ suite("actors that change between claim and settlement", () => {
     const key = [SERVICE, [1n, addressOf("supplier 0")]] as const;
     const config = serviceConfigs.get(made.ctx, key);
     assert.ok(config);
-    serviceConfigs.set(made.ctx, key, { ...config, deactivationHeight: 20n });
+    serviceConfigs.set(made.ctx, key, { ...config, deactivationHeight: 11n });
     assert.deepEqual(settled(made).sort(), ["EventClaimDiscarded", "EventClaimSettled"]);
     assert.equal(paid(made, "owner 0"), 0n);
   });
@@ -154,7 +156,82 @@ suite("actors that change between claim and settlement", () => {
   });
 });
 
+/** Addresses of other lengths than a key's: all that messages accept. */
+const LENGTHS = [1, 3, 32, 255];
+const longAddress = (length: number, byte = 9): string => addressText(new Uint8Array(length).fill(byte));
+
+function setRevShare({ ctx }: Economy, name: string, addresses: readonly string[]): void {
+  const key = [SERVICE, [1n, addressOf(name)]] as const;
+  const config = serviceConfigs.get(ctx, key);
+  assert.ok(config?.service);
+  const revShare = addresses.map((address, i) =>
+    createMessage(shared.ServiceRevenueShareSchema, {
+      address,
+      revSharePercentage: i === 0 ? 100n - BigInt(addresses.length - 1) : 1n,
+    }),
+  );
+  serviceConfigs.set(ctx, key, { ...config, service: { ...config.service, revShare } });
+}
+
 suite("receivers of rewards", () => {
+  test("attack: revenue shares, a service's owner, a supplier's owner and the DAO with addresses of any length are paid", () => {
+    for (const length of LENGTHS) {
+      const made = economy();
+      setRevShare(made, "supplier 0", [addressOf("owner 0"), longAddress(length)]);
+      const service = services.get(made.ctx, SERVICE);
+      assert.ok(service);
+      services.set(made.ctx, SERVICE, { ...service, ownerAddress: longAddress(length, 7) });
+      const params = tokenomicsParams.get(made.ctx, undefined);
+      assert.ok(params);
+      tokenomicsParams.set(made.ctx, undefined, { ...params, daoRewardAddress: longAddress(length, 8) });
+      assert.deepEqual(settled(made), ["EventClaimSettled", "EventClaimSettled"]);
+      for (const byte of [7, 8, 9]) {
+        const balance = getBalance(made.ctx, new Uint8Array(length).fill(byte), "upokt");
+        assert.ok(balance > 0n, `${length} bytes, ${byte}: ${balance}`);
+      }
+    }
+  });
+
+  test("attack: a session that cannot be settled holds its claims and stakes; the others are paid, and it is tried again", () => {
+    const made = economy();
+    const { state, ctx } = made;
+    addClaim(ctx, { application: 1, supplier: 1, end: 20n, relays: 100n, units: UNITS });
+    const supply = getSupply(ctx, "upokt");
+    // Only a fault of the program writes such an address.
+    const broken = addressOf("application 0");
+    setRevShare(made, "supplier 0", ["not an address"]);
+    const at = (height: bigint) => {
+      const { changes, events } = machine.runBlock(state, blockAt(height, new Uint8Array(32)), []);
+      for (const [key, value] of changes) {
+        if (value === undefined) state.delete(key);
+        else state.set(key, value);
+      }
+      assert.equal(sumOfBalances(ctx), getSupply(ctx, "upokt"));
+      return events;
+    };
+    const first = at(30n);
+    const failures = first.filter(({ type }) => type === "block_part_failed");
+    assert.deepEqual(
+      failures[0]?.attributes.map(({ key }) => key),
+      ["part", "item", "reason", "mode"],
+    );
+    assert.equal(failures.length, 1);
+    assert.equal(first.filter(({ type }) => type.endsWith("EventClaimSettled")).length, 1);
+    const held = [...claims.entries(ctx)].map(([, claim]) => claim.sessionHeader?.applicationAddress);
+    assert.deepEqual(held, [broken, broken]);
+    assert.equal(getApplication(ctx, broken)?.stake?.amount, `${10n ** 9n}`);
+    assert.ok(hasHeldClaim(ctx, broken) && hasHeldClaim(ctx, addressOf("supplier 0")));
+    assert.ok(getSupply(ctx, "upokt") >= supply);
+    // Not before its time, nor in the middle of a session.
+    for (const height of [40n, 131n]) assert.deepEqual(at(height), []);
+    setRevShare(made, "supplier 0", [addressOf("owner 0")]);
+    const later = at(140n).map(({ type }) => type.split(".").at(-1));
+    assert.equal(later.filter((type) => type === "EventClaimSettled").length, 2);
+    assert.deepEqual([...claims.entries(ctx)], []);
+    assert.deepEqual([...heldClaims.entries(ctx)], []);
+    assert.ok(!hasHeldClaim(ctx, broken));
+  });
+
   test("accounts of modules and accounts that no message may send to are paid like others", () => {
     for (const name of ["fee_collector", "tokenomics", "supplier"]) {
       const made = economy();

@@ -4,6 +4,7 @@ import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { pastTokenomicsParams } from "../session/history.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { TOKENOMICS } from "./errors.ts";
 import { tokenomicsParams } from "./state.ts";
@@ -153,6 +154,7 @@ function authorityFault(authority: string): TxFault | undefined {
 export function tokenomicsMessages(authority: string): Record<string, MessageHandler> {
   return revalidatedParamMessages<tokenomics.Params, tokenomics.MsgUpdateParam>(authority, {
     schemas: tokenomics,
+    past: pastTokenomicsParams,
     collection: tokenomicsParams,
     empty: () => createMessage(tokenomics.ParamsSchema),
     defaults: DEFAULT_TOKENOMICS_PARAMS,

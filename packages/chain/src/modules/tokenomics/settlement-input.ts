@@ -1,10 +1,7 @@
-import { AppError } from "@turnpike/base";
-import { decodeBech32 } from "@turnpike/crypto";
-import type { application, shared, tokenomics } from "@turnpike/proto";
+import type { application, shared } from "@turnpike/proto";
 import {
   type DueClaim,
   isConfigActive,
-  type RewardShares,
   type SettlementApplication,
   type SettlementInput,
   type SettlementSupplier,
@@ -15,10 +12,8 @@ import type { Context } from "../../state/context.ts";
 import { getApplication, getApplicationParams } from "../application/state.ts";
 import { getSupply } from "../bank/balances.ts";
 import { upoktOf } from "../proof/claim-facts.ts";
-import { getProofParams } from "../proof/state.ts";
-import { getService } from "../service/state.ts";
 import { getSharedParams, protocolParams } from "../shared/state.ts";
-import { getBondedValidators, getDelegationsTo } from "../staking/state.ts";
+import { getBondedValidators, getDelegationsTo, operatorBytes, sharesOf, validatorNumbers } from "../staking/state.ts";
 import { getDehydratedSupplier, getSupplierConfigs, getSupplierParams } from "../supplier/state.ts";
 import { getTokenomicsParams } from "./state.ts";
 
@@ -34,26 +29,20 @@ export interface SettlementSource {
 
 // What the bank keeps: a mint beyond it would stop the chain.
 const MOST_SUPPLY = (1n << 256n) - 1n;
-const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
-
-// Decimals of 18 places are kept as whole numbers of the last place.
-function whole(text: string): bigint {
-  if (!/^\d+$/.test(text)) throw new AppError("INTERNAL", { detail: { damaged: "a validator's number" } });
-  return BigInt(text);
-}
 
 function validators(ctx: Context): SettlementValidator[] {
   return getBondedValidators(ctx).map((validator) => {
-    const bytes = decodeBech32(validator.operatorAddress)?.bytes ?? new Uint8Array(0);
+    const operator = operatorBytes(validator);
+    const { tokens, shares, commissionRate } = validatorNumbers(validator);
     return {
       operatorAddress: validator.operatorAddress,
-      accountAddress: addressText(bytes),
-      tokensUpokt: whole(validator.tokens),
-      delegatorShares: whole(validator.delegatorShares),
-      commissionRate: whole(validator.commission?.commissionRates?.rate || "0"),
-      delegations: getDelegationsTo(ctx, bytes).map(({ delegatorAddress, shares }) => ({
-        delegatorAddress,
-        shares: whole(shares),
+      accountAddress: addressText(operator),
+      tokensUpokt: tokens,
+      delegatorShares: shares,
+      commissionRate,
+      delegations: getDelegationsTo(ctx, operator).map((delegation) => ({
+        delegatorAddress: delegation.delegatorAddress,
+        shares: sharesOf(delegation),
       })),
     };
   });
@@ -64,16 +53,7 @@ function settlementApplication(found: application.Application): SettlementApplic
     address: found.address,
     stakeUpokt: upoktOf(found.stake),
     unstakeSessionEndHeight: found.unstakeSessionEndHeight,
-    perSessionSpendLimitUpokt: upoktOf(found.perSessionSpendLimit),
   };
-}
-
-function rewardShares(
-  shares: tokenomics.MintAllocationPercentages | tokenomics.MintEqualsBurnClaimDistribution | undefined,
-): RewardShares {
-  if (shares === undefined) return NO_SHARES;
-  const { dao, proposer, supplier, sourceOwner, application: applicationShare } = shares;
-  return { dao, proposer, supplier, sourceOwner, application: applicationShare };
 }
 
 /** For which services each supplier claims, with the last of the sessions' ends. */
@@ -132,20 +112,15 @@ function suppliersOf(
   return { suppliers, configs, settled };
 }
 
-/** Reads everything that settles these claims. */
+/** Reads what settles these claims beside what was true in their sessions: records that settlement changes, as they are now. */
 export function settlementSource(ctx: Context, claims: readonly DueClaim[]): SettlementSource {
   const applications = new Map<string, application.Application>();
-  const services = new Map<string, { readonly id: string; readonly ownerAddress: string }>();
   for (const { claim } of claims) {
-    const { applicationAddress, serviceId } = claim.sessionHeader;
+    const { applicationAddress } = claim.sessionHeader;
     const found = applications.has(applicationAddress) ? undefined : getApplication(ctx, applicationAddress);
     if (found !== undefined) applications.set(applicationAddress, found);
-    const service = services.has(serviceId) ? undefined : getService(ctx, serviceId);
-    if (service !== undefined) services.set(serviceId, { id: serviceId, ownerAddress: service.ownerAddress });
   }
   const { suppliers, configs, settled } = suppliersOf(ctx, claims);
-  const params = getTokenomicsParams(ctx);
-  const proofParams = getProofParams(ctx);
   return {
     applications,
     suppliers,
@@ -155,22 +130,9 @@ export function settlementSource(ctx: Context, claims: readonly DueClaim[]): Set
       claims,
       applications: new Map([...applications].map(([address, found]) => [address, settlementApplication(found)])),
       suppliers: settled,
-      services,
       validators: validators(ctx),
       shared: protocolParams(getSharedParams(ctx)),
-      tokenomics: {
-        daoRewardAddress: params.daoRewardAddress,
-        mintAllocationPercentages: rewardShares(params.mintAllocationPercentages),
-        mintEqualsBurnClaimDistribution: rewardShares(params.mintEqualsBurnClaimDistribution),
-        globalInflationPerClaim: params.globalInflationPerClaim,
-        mintRatio: params.mintRatio,
-        overservicingBonusMultiplier: params.overservicingBonusMultiplier,
-      },
-      proof: {
-        proofRequestProbability: proofParams.proofRequestProbability,
-        proofRequirementThresholdUpokt: upoktOf(proofParams.proofRequirementThreshold),
-        proofMissingPenaltyUpokt: upoktOf(proofParams.proofMissingPenalty),
-      },
+      daoRewardAddress: getTokenomicsParams(ctx).daoRewardAddress,
       mintRoomUpokt: MOST_SUPPLY - getSupply(ctx, "upokt"),
       minApplicationStakeUpokt: upoktOf(getApplicationParams(ctx).minStake),
       minSupplierStakeUpokt: upoktOf(getSupplierParams(ctx).minStake),

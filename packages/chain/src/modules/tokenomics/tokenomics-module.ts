@@ -1,13 +1,9 @@
 import { AppError } from "@turnpike/base";
 import { createMessage, tokenomics } from "@turnpike/proto";
-import { settle } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
-import { updateDifficulties } from "../service/difficulties.ts";
-import { carryOut } from "./carry-out.ts";
-import { dueClaims } from "./due-claims.ts";
 import { DEFAULT_TOKENOMICS_PARAMS, tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
-import { settlementSource } from "./settlement-input.ts";
+import { settleDueClaims } from "./settle-claims.ts";
 import { getTokenomicsParams, TOKENOMICS_MODULE, tokenomicsParams } from "./state.ts";
 
 /** What the module of settlement needs to know of the chain. */
@@ -22,16 +18,6 @@ function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.G
     throw new AppError("CONFIG_INVALID", { message: `The genesis of settlement is not valid: ${fault.text}.` });
   }
   tokenomicsParams.set(ctx, undefined, params);
-}
-
-/** Settles every claim that is due in this block, and moves the difficulties of their services. */
-export function settleDueClaims(ctx: Context): void {
-  const claims = dueClaims(ctx);
-  if (claims.length === 0) return;
-  const source = settlementSource(ctx, claims);
-  const settlement = settle(source.input);
-  carryOut(ctx, source, settlement);
-  updateDifficulties(ctx, new Map(settlement.settledRelays.map(({ serviceId, numRelays }) => [serviceId, numRelays])));
 }
 
 /** The module of settlement: money moves at the end of blocks alone. */

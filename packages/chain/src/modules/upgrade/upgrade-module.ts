@@ -1,6 +1,7 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { authz, createMessage, fromApiJson, packAny, shared, toApiJson, typeUrlOf, upgrade } from "@turnpike/proto";
 import { parseAddress } from "../../state/addresses.ts";
+import { stopsNode } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import type { Module } from "../../state/module.ts";
 import {
@@ -91,6 +92,18 @@ function nameFirstRules(ctx: Context, authority: string): void {
   appliedRules.set(ctx, undefined, [{ name: FIRST_RULES, heightBlocks: ctx.block.heightBlocks }]);
 }
 
+// A migration that fails is not left out as another part of a block would be: later blocks are run by its rules.
+function migrate(ctx: Context, rules: RuleSet): void {
+  try {
+    rules.migrate?.(ctx);
+  } catch (cause) {
+    if (stopsNode(cause)) throw cause;
+    const height = ctx.block.heightBlocks;
+    const message = `The migration to the rules "${rules.name}" fails at block ${height}; install a version that corrects it.`;
+    throw new AppError("CHAIN_UPGRADE", { message, cause });
+  }
+}
+
 // Upgrades that were passed over come with it: later rules are written on top of earlier ones, and are tried with them.
 function apply(ctx: Context, name: string, programRules: readonly RuleSet[]): void {
   const { inForce } = rulesOf(ctx);
@@ -99,7 +112,7 @@ function apply(ctx: Context, name: string, programRules: readonly RuleSet[]): vo
     if (inForce.some((one) => one.name === rules.name)) continue;
     list.push({ name: rules.name, heightBlocks: ctx.block.heightBlocks });
     appliedRules.set(ctx, undefined, list);
-    rules.migrate?.(ctx);
+    migrate(ctx, rules);
   }
   removePlan(ctx);
 }

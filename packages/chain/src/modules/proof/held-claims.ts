@@ -1,0 +1,99 @@
+import { AppError, bytesToUtf8, isRecord, utf8ToBytes } from "@turnpike/base";
+import { isSessionEnd } from "@turnpike/protocol";
+import { type Codec, endedTextCodec, pairCodec, textCodec } from "../../state/codecs.ts";
+import { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+import { getSharedParams } from "../shared/state.ts";
+import { type claimKey, getClaim, PROOF_MODULE } from "./state.ts";
+
+/** A claim whose settlement, or whose proof's verification, failed by a fault of the program: neither paid nor lost. */
+export interface HeldClaim {
+  /** Height of the block that held it first. */
+  readonly sinceHeight: bigint;
+  /** Height from which it is tried again. */
+  readonly retryHeight: bigint;
+  readonly tries: number;
+}
+
+/** Maximum number of held claims that one block tries again. */
+const MAX_RETRIES_PER_BLOCK = 16;
+/** A claim waits twice as long after each failure: a hundred blocks at first, and some 100,000 in the end. */
+const FIRST_WAIT_BLOCKS = 100n;
+const MAX_DOUBLINGS = 10;
+const HEIGHT = /^\d{1,19}$/;
+
+/** What {@link readHeldClaim} reads. */
+export function heldClaimJson({ sinceHeight, retryHeight, tries }: HeldClaim): Record<string, string> {
+  return { since_height: `${sinceHeight}`, retry_height: `${retryHeight}`, tries: `${tries}` };
+}
+
+/** Reads a held claim as a state or a genesis has it; undefined when it is not one. */
+export function readHeldClaim(json: unknown): HeldClaim | undefined {
+  const { since_height: since, retry_height: retry, tries } = isRecord(json) ? json : {};
+  const texts = [since, retry, tries];
+  if (!texts.every((text): text is string => typeof text === "string" && HEIGHT.test(text))) return undefined;
+  return { sinceHeight: BigInt(`${since}`), retryHeight: BigInt(`${retry}`), tries: Number(tries) };
+}
+
+const heldCodec: Codec<HeldClaim> = {
+  encode: (held) => utf8ToBytes(JSON.stringify(heldClaimJson(held))),
+  decode(bytes) {
+    const held = readHeldClaim(JSON.parse(bytesToUtf8(bytes) ?? "null"));
+    if (held === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a held claim" } });
+    return held;
+  },
+};
+
+/** Held claims by session id and operator address. The claim itself stays where it is. */
+export const heldClaims = new Collection({
+  module: PROOF_MODULE,
+  prefix: Uint8Array.of(16),
+  key: pairCodec(endedTextCodec, textCodec),
+  value: heldCodec,
+});
+
+type ClaimKey = ReturnType<typeof claimKey>;
+
+/** Holds a claim for a later try. */
+export function holdClaim(ctx: Context, key: ClaimKey): void {
+  const before = heldClaims.get(ctx, key);
+  const tries = (before?.tries ?? 0) + 1;
+  const height = ctx.block.heightBlocks;
+  const wait = FIRST_WAIT_BLOCKS << BigInt(Math.min(tries - 1, MAX_DOUBLINGS));
+  heldClaims.set(ctx, key, { sinceHeight: before?.sinceHeight ?? height, retryHeight: height + wait, tries });
+}
+
+/** Removes a claim that was settled from those that are held. */
+export function releaseClaim(ctx: Context, key: ClaimKey): void {
+  if (heldClaims.has(ctx, key)) heldClaims.remove(ctx, key);
+}
+
+/** True for a claim that is held and not tried again in this block. */
+export function isHeld(ctx: Context, key: ClaimKey): boolean {
+  const held = heldClaims.get(ctx, key);
+  return held !== undefined && (held.retryHeight > ctx.block.heightBlocks || !isRetryBlock(ctx));
+}
+
+/** Held claims that this block tries again: at the end of sessions alone, a few at a time. */
+export function claimsToRetry(ctx: Context): ClaimKey[] {
+  if (!isRetryBlock(ctx)) return [];
+  const due: ClaimKey[] = [];
+  for (const [key, { retryHeight }] of heldClaims.entries(ctx)) {
+    if (retryHeight <= ctx.block.heightBlocks) due.push(key);
+    if (due.length >= MAX_RETRIES_PER_BLOCK) break;
+  }
+  return due;
+}
+
+function isRetryBlock(ctx: Context): boolean {
+  return isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks);
+}
+
+/** True while a held claim names this address as its application or its supplier: its stake has to stay until then. */
+export function hasHeldClaim(ctx: Context, address: string): boolean {
+  for (const [[sessionId, operatorAddress]] of heldClaims.entries(ctx)) {
+    if (operatorAddress === address) return true;
+    if (getClaim(ctx, sessionId, operatorAddress)?.sessionHeader?.applicationAddress === address) return true;
+  }
+  return false;
+}

@@ -1,0 +1,306 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
+import { application, proof, service, tokenomics } from "@turnpike/proto";
+import { GOV, LifeChain, multisigKey, type Party, party, Work } from "../../../test/session-life.ts";
+import type { Outcome } from "../../state/outcome.ts";
+import { Overlay } from "../../state/overlay.ts";
+import { upokt } from "../../state/stakes.ts";
+import { getApplication, setApplication } from "../application/state.ts";
+import { ringKeys } from "../proof/ring-keys.ts";
+import { pastApplications } from "./history.ts";
+import { hydrateSession } from "./hydrate.ts";
+
+const PROVEN = 1;
+
+const refusal = (outcome: Outcome<unknown>): string => (outcome.ok ? "" : outcome.fault.text);
+
+/** A chain with one application, gateway, supplier and service, in the first block of a session. */
+function begin(opts: ConstructorParameters<typeof LifeChain>[0] = {}, stake = 100_000_000n, limit?: bigint) {
+  const chain = new LifeChain(opts);
+  const [app, gw, sup, owner] = ["app", "gateway", "supplier", "owner"].map((name) => chain.addParty(name)) as [
+    Party,
+    Party,
+    Party,
+    Party,
+  ];
+  chain.addService(owner, "svc");
+  assert.ok(chain.stakeApplication(app, "svc", stake, limit).ok);
+  assert.ok(chain.stakeGateway(gw).ok);
+  assert.ok(chain.stakeSupplier(sup, "svc").ok);
+  assert.ok(chain.delegate(app, gw).ok);
+  chain.runTo(9n);
+  const serve = (relays: number, by = sup): Work =>
+    new Work(chain.header(app, "svc"), by).serve(relays, [app.publicKey, gw.publicKey], gw);
+  return { chain, app, gw, sup, owner, serve };
+}
+
+suite("a session is settled by what was true in it", () => {
+  test("served work is proven and paid", () => {
+    const { chain, serve } = begin();
+    assert.deepEqual(chain.finish(serve(3)), { end: "settled", settledUpokt: 300_000n });
+  });
+
+  for (const [kind, key] of [
+    ["a multisignature", multisigKey("gateway 2")],
+    ["no", "none"],
+  ] as const) {
+    test(`a gateway with ${kind} key that is delegated to in the proof window leaves the session's ring as it was`, () => {
+      const { chain, app, serve } = begin();
+      const bad = chain.addParty("gateway 2", key);
+      assert.ok(chain.stakeGateway(bad).ok);
+      const work = serve(3);
+      const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+      chain.runTo(claimOpenHeight);
+      assert.ok(chain.claim(work).ok);
+      chain.runTo(proofOpenHeight);
+      chain.delegate(app, bad);
+      assert.ok(chain.prove(work).ok);
+      chain.runTo(proofOpenHeight + 1n);
+      assert.equal(chain.statusOf(work), PROVEN);
+      chain.settle(work.header);
+      assert.deepEqual(chain.outcomeOf(work), { end: "settled", settledUpokt: 300_000n });
+    });
+  }
+
+  test("a gateway whose key cannot sign relays is refused at delegation; one without a key yet is in no ring", () => {
+    const { chain, app } = begin();
+    const [other, keyless] = [
+      chain.addParty("gateway 2", multisigKey("gateway 2")),
+      chain.addParty("gateway 3", "none"),
+    ];
+    assert.ok(chain.stakeGateway(other).ok && chain.stakeGateway(keyless).ok);
+    const refused = chain.delegate(app, other);
+    assert.match(
+      refused.ok ? "" : refused.fault.text,
+      /cannot sign relays: .*not a secp256k1 key: invalid gateway address$/,
+    );
+    assert.ok(chain.delegate(app, keyless).ok);
+    const keys = ringKeys(chain.ctx, chain.header(app, "svc"));
+    assert.equal(keys.ok && keys.value.length, 2);
+  });
+
+  test("an application whose own key cannot sign relays is served by its gateway", () => {
+    const { chain, gw, sup } = begin();
+    const app = chain.addParty("app 2", multisigKey("app 2"));
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_000n).ok);
+    assert.ok(chain.delegate(app, gw).ok);
+    const work = new Work(chain.header(app, "svc"), sup).serve(2, [gw.publicKey, gw.publicKey], gw);
+    assert.deepEqual(chain.finish(work), { end: "settled", settledUpokt: 200_000n });
+  });
+
+  test("a gateway that joins after a session signs for none of it; one that leaves does", () => {
+    for (const [when, end] of [
+      ["in it", "settled"],
+      ["after it", "expired"],
+    ] as const) {
+      const { chain, app, sup } = begin();
+      const late = chain.addParty("gateway 2");
+      assert.ok(chain.stakeGateway(late).ok);
+      const header = chain.header(app, "svc");
+      if (when === "after it") chain.runTo(header.sessionEndBlockHeight + 1n);
+      assert.ok(chain.delegate(app, late).ok);
+      const work = new Work(header, sup).serve(2, [app.publicKey, late.publicKey], late);
+      chain.runTo(header.sessionEndBlockHeight + 1n);
+      assert.ok(chain.undelegate(app, late).ok);
+      assert.equal(chain.finish(work).end, end, when);
+    }
+  });
+
+  test("an application that is transferred is in no later session, whatever else it begins to do", () => {
+    const { chain, app, sup } = begin();
+    const header = chain.header(app, "svc");
+    assert.ok(chain.transfer(app, chain.addParty("heir")).ok);
+    // Settlement lets an application unbond that is being transferred.
+    chain.runTo(13n);
+    const found = getApplication(chain.ctx, app.address);
+    assert.ok(found);
+    setApplication(chain.ctx, { ...found, unstakeSessionEndHeight: 16n });
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n).ok);
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
+    const work = new Work(header, sup).serve(4, [app.publicKey, app.publicKey], app);
+    assert.deepEqual(chain.finish(work), { end: "settled", settledUpokt: 400_000n });
+  });
+
+  test("attack: the placeholder's key, which is public, signs for no application", () => {
+    const { chain, sup } = begin();
+    const app = chain.addParty("app 2");
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_000n).ok);
+    const forger = party("placeholder_ring_key_for_apps_without_gateways");
+    assert.deepEqual(Buffer.from(forger.publicKey), Buffer.from(PLACEHOLDER_RING_KEY));
+    const made = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, forger.publicKey], forger);
+    assert.deepEqual(chain.finish(made), { end: "expired", settledUpokt: 0n });
+    const honest = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, app.publicKey], app);
+    assert.deepEqual(chain.finish(honest), { end: "settled", settledUpokt: 900_000n });
+  });
+
+  test("a session keeps its application when it unbonds, stays after all, or is transferred twice", () => {
+    const { chain, app, serve } = begin();
+    const work = serve(4);
+    assert.ok(chain.send(application.MsgUnstakeApplicationSchema, { address: app.address }).ok);
+    chain.runTo(13n);
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
+    chain.runTo(14n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n).ok);
+    const next = serve(5);
+    assert.ok(chain.transfer(app, chain.addParty("heir")).ok);
+    assert.ok(chain.claim(work).ok);
+    chain.runTo(17n);
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 17n)), /is not active for session/);
+    assert.ok(chain.prove(work).ok);
+    chain.runTo(18n);
+    assert.ok(chain.claim(next).ok);
+    chain.runTo(21n);
+    assert.ok(chain.transfer(app, chain.addParty("other heir")).ok);
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 17n)), /is not active for session/);
+    assert.ok(chain.prove(next).ok);
+    chain.settle(next.header);
+    assert.equal(chain.outcomeOf(work).settledUpokt + chain.outcomeOf(next).settledUpokt, 900_000n);
+  });
+
+  test("a spend limit that is raised in a session, or set for the first time, holds for it as the higher one", () => {
+    const { chain, app, serve } = begin({}, 100_000_000n, 1_000_000n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 5_000_000n).ok);
+    chain.runTo(11n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_002n, 2_000_000n).ok);
+    assert.equal(chain.finish(serve(60)).settledUpokt, 4_545_454n);
+    const later = begin();
+    later.chain.runTo(10n);
+    assert.ok(later.chain.stakeApplication(later.app, "svc", 100_000_001n, 1_000_000n).ok);
+    assert.equal(later.chain.finish(later.serve(60)).settledUpokt, 6_000_000n);
+  });
+
+  test("an export in the proof window begins a chain that settles as this one", () => {
+    const { chain, app, serve } = begin({}, 100_000_000n, 30_000_000n);
+    const work = serve(20);
+    chain.runTo(13n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 1_000_000n).ok);
+    chain.runTo(chain.windowsOf(work.header).claimOpenHeight);
+    assert.ok(chain.claim(work).ok);
+    const exported = chain.machine.exportGenesis(new Overlay(chain.state), chain.block);
+    const history = (exported["session"] as { readonly records_history?: readonly unknown[] }).records_history ?? [];
+    assert.ok(history.length > 0);
+    // The validator of these tests has no key of consensus, which a genesis needs.
+    const { staking: _, ...rest } = exported;
+    const again = new LifeChain({ appState: rest, heightBlocks: chain.block.heightBlocks });
+    const { staking: __, ...exportedAgain } = again.machine.exportGenesis(again.state, again.block);
+    assert.deepEqual(exportedAgain, rest);
+    for (const one of [chain, again]) {
+      one.runTo(one.windowsOf(work.header).proofOpenHeight);
+      assert.ok(one.prove(work).ok);
+      one.settle(work.header);
+      assert.deepEqual(one.outcomeOf(work), { end: "settled", settledUpokt: 2_000_000n });
+    }
+    for (const damaged of [{ record: "other" }, { record: "application", key: app.address, last_height: "x" }]) {
+      const session = { ...(exported["session"] as object), records_history: [damaged] };
+      assert.throws(
+        () => new LifeChain({ appState: { ...rest, session }, heightBlocks: chain.block.heightBlocks }),
+        /records_history: entry 0/,
+      );
+    }
+  });
+
+  test("attack: another owner of the service, and other shares, get what is worked for after them", () => {
+    const { chain, app, sup, owner, serve } = begin();
+    const [buyer, partner] = [chain.addParty("buyer"), chain.addParty("partner")];
+    const work = serve(30);
+    chain.runTo(10n);
+    const sold = { ownerAddress: owner.address, serviceId: "svc", newOwnerAddress: buyer.address };
+    assert.ok(chain.send(service.MsgTransferServiceSchema, sold).ok);
+    assert.ok(chain.stakeSupplier(sup, "svc", [[partner, 100n]]).ok);
+    const before = [owner, buyer, partner].map((one) => chain.balanceOf(one));
+    assert.equal(chain.finish(work).settledUpokt, 3_000_000n);
+    const gained = [owner, buyer, partner].map((one, i) => chain.balanceOf(one) - (before[i] ?? 0n));
+    assert.deepEqual(
+      gained.map((amount) => amount > 0n),
+      [true, false, false],
+    );
+    const next = new Work(chain.header(app, "svc"), sup).serve(30, [app.publicKey, app.publicKey], app);
+    assert.equal(chain.finish(next).settledUpokt, 3_000_000n);
+    assert.ok(chain.balanceOf(buyer) > (before[1] ?? 0n) && chain.balanceOf(partner) > (before[2] ?? 0n));
+  });
+
+  test("attack: parameters of settlement that change after the work change nothing for it", () => {
+    const [same, changed] = [false, true].map((changes) => {
+      const { chain, sup, serve } = begin();
+      const work = serve(30);
+      chain.runTo(10n);
+      const set = (name: string, value: number) =>
+        chain.send(tokenomics.MsgUpdateParamSchema, { authority: GOV, name, asType: { case: "asFloat", value } });
+      if (changes) assert.ok(set("mint_ratio", 0.1).ok && set("global_inflation_per_claim", 0.5).ok);
+      const before = chain.balanceOf(sup);
+      const outcome = chain.finish(work);
+      return { outcome, gained: chain.balanceOf(sup) - before };
+    });
+    assert.deepEqual(changed, same);
+  });
+
+  test("attack: a proof that is asked for only after its window opened does not slash; nor is one forgiven", () => {
+    for (const proveAll of [false, true]) {
+      const { chain, serve } = begin({ proveAll });
+      const work = serve(3);
+      const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+      chain.runTo(claimOpenHeight);
+      assert.ok(chain.claim(work).ok);
+      chain.runTo(proofOpenHeight);
+      const params = {
+        proofRequestProbability: proveAll ? 0 : 1,
+        proofRequirementThreshold: upokt(proveAll ? 10n ** 12n : 1n),
+        proofMissingPenalty: upokt(100_000_000n),
+        proofSubmissionFee: upokt(1n),
+      };
+      assert.ok(chain.send(proof.MsgUpdateParamsSchema, { authority: GOV, params }).ok);
+      chain.settle(work.header);
+      assert.equal(chain.outcomeOf(work).end, proveAll ? "expired" : "settled");
+      const slashed = chain.events.find(({ type }) => type.endsWith("EventSupplierSlashed"));
+      const penalty = slashed?.attributes.find(({ key }) => key === "proof_missing_penalty")?.value;
+      assert.equal(penalty, proveAll ? '"5000000upokt"' : undefined);
+    }
+  });
+
+  test("attack: two services of one application are two sessions for one stake, which share it", () => {
+    const { chain, app, gw, sup } = begin({}, 60_000_000n);
+    const [other, rich] = [chain.addParty("supplier 2"), chain.addParty("app 2")];
+    chain.addService(chain.addParty("owner 2"), "svc2");
+    assert.ok(chain.stakeSupplier(other, "svc2").ok);
+    assert.ok(chain.transfer(rich, app).ok === false);
+    assert.ok(chain.transfer(app, rich).ok);
+    assert.ok(chain.stakeApplication(rich, "svc2", 40_000_000n).ok);
+    chain.runTo(33n);
+    const ring = [rich.publicKey, gw.publicKey];
+    const works = [
+      new Work(chain.header(rich, "svc"), sup).serve(400, ring, rich),
+      new Work(chain.header(rich, "svc2"), other).serve(400, ring, rich),
+    ];
+    const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(chain.header(rich, "svc"));
+    chain.runTo(claimOpenHeight);
+    for (const work of works) assert.ok(chain.claim(work).ok);
+    chain.runTo(proofOpenHeight);
+    for (const work of works) assert.ok(chain.prove(work).ok);
+    for (const work of works) chain.settle(work.header);
+    // 100 POKT, two sessions at a time, two services.
+    const paid = works.map((work) => chain.outcomeOf(work).settledUpokt);
+    assert.ok((paid[0] ?? 0n) > 20_000_000n && (paid[1] ?? 0n) > 20_000_000n, paid.join());
+  });
+
+  test("the history goes when no session needs it", () => {
+    const { chain, app } = begin({}, 100_000_000n, 30_000_000n);
+    const count = (): number => [...pastApplications.entries(chain.ctx)].length;
+    for (let i = 1n; i <= 10n; i++) {
+      assert.ok(chain.stakeApplication(app, "svc", 100_000_000n + i, 30_000_000n + i).ok);
+      chain.runTo(chain.block.heightBlocks + 1n);
+    }
+    assert.ok(count() >= 8);
+    chain.runTo(chain.block.heightBlocks + 20n);
+    assert.equal(count(), 0);
+  });
+
+  test("a spend limit that is lowered after the work does not lower its pay", () => {
+    const { chain, app, serve } = begin({}, 100_000_000n, 30_000_000n);
+    const work = serve(126);
+    chain.runTo(13n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 1_000_000n).ok);
+    assert.deepEqual(chain.finish(work), { end: "settled", settledUpokt: 12_600_000n });
+  });
+});

@@ -1,0 +1,66 @@
+import { bytesEqual } from "@turnpike/base";
+import { application, createMessage, encodeMessage, proof, tokenomics } from "@turnpike/proto";
+import { sessionWindows } from "@turnpike/protocol";
+import { messageCodec, textCodec } from "../../state/codecs.ts";
+import type { Context } from "../../state/context.ts";
+import { Versions } from "../../state/versions.ts";
+import { getSharedParamsAt } from "../shared/state.ts";
+import { SESSION_MODULE } from "./state.ts";
+
+const module = SESSION_MODULE;
+
+/** Earlier records of applications by address, without stakes and services: see {@link noteApplication}. */
+export const pastApplications = new Versions({
+  module,
+  prefixes: [4, 5],
+  value: messageCodec(application.ApplicationSchema),
+});
+/** Earlier owners of services by id. */
+export const pastOwners = new Versions({ module, prefixes: [6, 7], value: textCodec });
+/** Earlier parameters of proofs; the key is empty. */
+export const pastProofParams = new Versions({ module, prefixes: [8, 9], value: messageCodec(proof.ParamsSchema) });
+/** Earlier parameters of settlement; the key is empty. */
+export const pastTokenomicsParams = new Versions({
+  module,
+  prefixes: [10, 11],
+  value: messageCodec(tokenomics.ParamsSchema),
+});
+
+/** What sessions need of an application's record, its services excepted, which have a history in it. */
+function sessionPart(app: application.Application): application.Application {
+  const { address, delegateeGatewayAddresses, pendingUndelegations, unstakeSessionEndHeight } = app;
+  const { pendingTransfer, perSessionSpendLimit } = app;
+  return createMessage(application.ApplicationSchema, {
+    address,
+    delegateeGatewayAddresses,
+    pendingUndelegations,
+    unstakeSessionEndHeight,
+    ...(pendingTransfer === undefined ? {} : { pendingTransfer }),
+    ...(perSessionSpendLimit === undefined ? {} : { perSessionSpendLimit }),
+  });
+}
+
+/** Notes an application's record before it is changed, unless nothing changes that a session needs. */
+export function noteApplication(
+  ctx: Context,
+  address: string,
+  old: application.Application | undefined,
+  now: application.Application | undefined,
+): void {
+  const before = old === undefined ? undefined : sessionPart(old);
+  const bytes = (part: application.Application): Uint8Array => encodeMessage(application.ApplicationSchema, part);
+  if (before !== undefined && now !== undefined && bytesEqual(bytes(before), bytes(sessionPart(now)))) return;
+  pastApplications.note(ctx, address, before);
+}
+
+/** True when all claims of the session that a height belongs to were settled before this block. */
+export function isSettled(ctx: Context, height: bigint): boolean {
+  return sessionWindows(getSharedParamsAt(ctx, height), height).proofCloseHeight < ctx.block.heightBlocks;
+}
+
+/** Removes the entries that no session can need which is not settled yet. */
+export function pruneHistory(ctx: Context): void {
+  for (const versions of [pastApplications, pastOwners, pastProofParams, pastTokenomicsParams]) {
+    versions.prune(ctx, (lastHeight) => isSettled(ctx, lastHeight));
+  }
+}
