@@ -40,6 +40,8 @@ export interface AbciServerModules {
 export interface AbciServer extends AsyncDisposable {
   /** Address in the form of CometBFT's `proxy_app`, with the port that was taken. */
   readonly address: string;
+  /** Rejects when the chain has come to rules that this program does not know: it can run no block more. */
+  readonly failed: Promise<never>;
 }
 
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
@@ -75,6 +77,8 @@ class ListeningAbciServer implements AbciServer {
   readonly #handler: AbciHandler;
   readonly #log: Log;
   readonly #connections = new Map<Socket, Promise<void>>();
+  readonly #failure = Promise.withResolvers<never>();
+  #upgrade: AppError | undefined;
   #closing = false;
 
   constructor(
@@ -102,6 +106,8 @@ class ListeningAbciServer implements AbciServer {
       committed: committed ?? (() => {}),
     });
     this.#log = log;
+    // Awaiting it is optional: a rejection that is not awaited must not end the process.
+    this.#failure.promise.catch(() => undefined);
     server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {
       // Reads and writes report their own faults; this listener is for those between them, which would end the process.
@@ -116,6 +122,10 @@ class ListeningAbciServer implements AbciServer {
     if (bound === null || typeof bound === "string") return this.#opts.address;
     const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
     return `tcp://${host}:${bound.port}`;
+  }
+
+  get failed(): Promise<never> {
+    return this.#failure.promise;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -166,6 +176,8 @@ class ListeningAbciServer implements AbciServer {
         this.#log.warn({ fault: answer.value.error }, "abci connection is closed after an exception");
         await output.end();
         isOver = true;
+        // Once CometBFT has the text: it is what its log says, too.
+        if (this.#upgrade !== undefined) this.#failure.reject(this.#upgrade);
         // What is still under way is read and dropped for a while: a reset would take the exception back.
         setTimeout(() => socket.destroy(), LINGER_MS).unref();
       }
@@ -180,6 +192,7 @@ class ListeningAbciServer implements AbciServer {
       return answer.case === undefined ? exceptionOf("there is no answer") : answer;
     } catch (cause) {
       this.#log.error({ cause, request: request.case }, "abci request failed");
+      if (isAppError(cause, "CHAIN_UPGRADE")) this.#upgrade = cause;
       return exceptionOf(isAppError(cause) ? cause.message : "internal error");
     }
   }

@@ -182,8 +182,7 @@ export class ChainApp implements DrivenApplication {
   #checkRules(): void {
     const newest = this.#store.latestHeightBlocks();
     if (newest === undefined || this.#start === undefined) return;
-    const reader = this.#store.at(newest);
-    this.#rulesWatch.check(this.#machine.rulesAhead(reader, readBlockInfo(reader, this.chainId)));
+    this.#rulesWatch.check(this.#machine.rulesAhead(this.#store.at(newest)));
   }
 
   run(block: BlockInfo, txs: readonly Bytes[]): RunBlock {
@@ -357,7 +356,7 @@ export class ChainApp implements DrivenApplication {
     const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
     this.#check = { block: began, state: new Overlay(reader) };
     this.#meter.stands(block, this.#store.earliestHeightBlocks());
-    this.#rulesWatch.stands(this.#machine.rulesAhead(reader, block), newest);
+    this.#rulesWatch.stands(this.#machine.rulesAhead(reader), newest);
     this.#reportCheck();
   }
 }

@@ -49,6 +49,13 @@ export interface BlockOutcome {
 
 /** Signatures that are remembered, some 200 bytes each: twice what a mempool holds. */
 const MOST_VERIFIED = 10_000;
+const NO_BLOCK: BlockInfo = {
+  chainId: "",
+  heightBlocks: 0n,
+  timeNanos: 0n,
+  hash: new Uint8Array(0),
+  proposer: new Uint8Array(0),
+};
 const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not Implemented" };
 
 /**
@@ -182,8 +189,8 @@ export class StateMachine {
   }
 
   /** What the state after a block says of the rules. */
-  rulesAhead(reader: StateReads, block: BlockInfo): RulesAhead {
-    const ctx = contextOn(new Overlay(reader), block, "query");
+  rulesAhead(reader: StateReads): RulesAhead {
+    const ctx = contextOn(new Overlay(reader), NO_BLOCK, "query");
     return { rules: rulesOf(ctx), plan: plannedUpgrade(ctx) };
   }
 
