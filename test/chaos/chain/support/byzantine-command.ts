@@ -11,4 +11,5 @@ if (existsSync(BYZANTINE_FILE)) {
   const { abciPort, log } = file;
   new ByzantineProxy({ abciPort, log, account, fromHeight: BigInt(file.fromHeight) }).listen();
 }
-await import("../../../../apps/turnpike/bin/turnpike.js");
+const command = new URL("../../../../apps/turnpike/bin/turnpike.js", import.meta.url);
+await import(command.href);
