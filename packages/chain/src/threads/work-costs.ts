@@ -41,7 +41,7 @@ export interface WorkKind {
 }
 
 /**
- * Expected times of work by its kind, measured with every run: by which long work is told from short before it begins. Kinds are the
+ * Expected times of work by its kind, measured with every run: by which long work is distinguished from short work before it begins. Kinds are the
  * methods of the chain, so that they are few.
  */
 export class WorkCosts {

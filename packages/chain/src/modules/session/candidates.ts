@@ -45,7 +45,7 @@ function deactivationHeight(value: Bytes): bigint {
   return 0n;
 }
 
-/** A configuration as the state has it. */
+/** A stored configuration. */
 interface StoredCandidate extends Candidate {
   /** Bytes of its key, which the configurations are in the order of. */
   readonly key: string;

@@ -3,9 +3,11 @@ import { suite, test } from "node:test";
 import { createMessage, supplier } from "@turnpike/proto";
 import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hostile.ts";
 import { AUTHORITY, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
-import { fund } from "../../../test/recorded-tx.ts";
+import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
+import { getBalance } from "../bank/balances.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
+import { getSupplier } from "./state.ts";
 import { supplierModule } from "./supplier-module.ts";
 
 const ANNA = addressText(new Uint8Array(20).fill(1));
@@ -45,6 +47,30 @@ suite("suppliers: hostile input", () => {
       10_000,
     );
     assert.ok(taken > 50 && refused > 5_000, `${taken} ${refused}`);
+  });
+
+  test("attack: a stranger stakes under an operator's address, and its owner takes it back; the stranger gets its stake", () => {
+    const chain = new TestChain();
+    const [stranger, operator] = [ANNA, addressText(new Uint8Array(20).fill(2))];
+    for (const address of [stranger, operator]) fund(chain.at(1n), address, 10_000_000n);
+    const balance = (address: string): bigint => getBalance(chain.at(6n), bytesOfAddress(address), "upokt");
+    const before = balance(stranger);
+    const parties = { signer: stranger, ownerAddress: stranger, operatorAddress: operator };
+    const squat = { ...stakeOf(stranger), ...parties, services: [] };
+    assert.ok(chain.run(5n, supplier.MsgStakeSupplierSchema, squat).ok);
+    // The stranger cannot make services, and no third party can replace it.
+    const third = addressText(new Uint8Array(20).fill(3));
+    const foreign = { ...stakeOf(third), signer: third, ownerAddress: third, operatorAddress: operator, services: [] };
+    assert.equal(chain.run(5n, supplier.MsgStakeSupplierSchema, foreign).ok, false);
+    const own = chain.run(6n, supplier.MsgStakeSupplierSchema, stakeOf(operator));
+    assert.ok(own.ok, own.ok ? "" : own.fault.text);
+    const found = getSupplier(chain.at(6n), operator) ?? assert.fail();
+    assert.deepEqual([found.ownerAddress, found.serviceConfigHistory.length], [operator, 1]);
+    assert.equal(before - balance(stranger), 1n, "the staking fee alone");
+    // With the operator's services, the owner is who it agreed to.
+    const back = { ...stakeOf(operator), ownerAddress: stranger, services: [] };
+    assert.ok(chain.run(7n, supplier.MsgStakeSupplierSchema, back).ok);
+    assert.equal(chain.run(8n, supplier.MsgStakeSupplierSchema, stakeOf(operator)).ok, false);
   });
 
   test("stakes that are no amount are refused by the mempool with the module's code", () => {

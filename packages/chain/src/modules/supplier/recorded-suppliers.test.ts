@@ -39,11 +39,18 @@ const config = (operator: string, serviceId: string, rpcType: shared.RPCType, ac
     },
   });
 
-const supplier1 = (chain: TestChain): void =>
+const OPERATOR1 = "pokt1ujc9uxlulhjtnq84s55d9rm980waynn4rvrsun";
+const SUPPLIER1 = {
+  ownerAddress: "pokt1zfcz8mjey59hldwwdvu7782cdhf2jj0sx524cp",
+  operatorAddress: OPERATOR1,
+  stake: { denom: "upokt", amount: "61000000" },
+};
+const supplier1 = (chain: TestChain): void => staked(chain, SUPPLIER1);
+// Without services, which its operator never signed for, the operator may change the owner here (decision 0009).
+const servingSupplier1 = (chain: TestChain): void =>
   staked(chain, {
-    ownerAddress: "pokt1zfcz8mjey59hldwwdvu7782cdhf2jj0sx524cp",
-    operatorAddress: "pokt1ujc9uxlulhjtnq84s55d9rm980waynn4rvrsun",
-    stake: { denom: "upokt", amount: "61000000" },
+    ...SUPPLIER1,
+    serviceConfigHistory: [config(OPERATOR1, "anvil", shared.RPCType.JSON_RPC, 1631n)],
   });
 
 const supplier4 =
@@ -80,7 +87,7 @@ const DELIVERED: Record<string, Before> = {
   },
   "fail-supplier-funds": { balance: 4100n },
   "fail-supplier-low": {},
-  "fail-supplier-operator-changes-owner": { has: supplier1 },
+  "fail-supplier-operator-changes-owner": { has: servingSupplier1 },
   "fail-supplier-third-party": { has: supplier1 },
   "fail-supplier-unstake-twice": { has: supplier4("5000000", 1630n) },
   "fail-supplier-unstake-unauthorized": { has: supplier4("5000000") },

@@ -113,12 +113,26 @@ interface Changed {
   readonly supplier: shared.Supplier;
   readonly oldStake: bigint;
   readonly cancels: boolean;
+  /** Supplier that this one takes the place of: its owner gets its stake back. */
+  readonly replaced?: shared.Supplier;
+}
+
+/**
+ * True when an operator stakes for another owner than the one who named it without its consent. An owner alone can stake for any
+ * operator address, and services need the operator's signature: without any, the operator never agreed, did no work and has nothing
+ * to be slashed for. The real chain refuses it, so that anyone can keep an operator out for a minimum stake.
+ */
+function isTakenBack(found: shared.Supplier, { signer, ownerAddress }: supplier.MsgStakeSupplier): boolean {
+  const isOperator = signer === found.operatorAddress && signer !== found.ownerAddress;
+  return isOperator && ownerAddress !== found.ownerAddress && found.serviceConfigHistory.length === 0;
 }
 
 function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outcome<Changed> {
   const { ownerAddress, operatorAddress, signer } = message;
   const nextStart = (): bigint => nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
-  const found = getSupplier(ctx, operatorAddress);
+  const stored = getSupplier(ctx, operatorAddress);
+  const replaced = stored !== undefined && isTakenBack(stored, message) ? stored : undefined;
+  const found = replaced === undefined ? stored : undefined;
   const stake = message.stake ?? found?.stake;
   if (stake === undefined) {
     const text = "when staking a new supplier, the stake amount MUST be non-nil";
@@ -128,7 +142,7 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
   if (found === undefined) {
     const serviceConfigHistory = updatesFrom(message, nextStart());
     const fresh = createMessage(shared.SupplierSchema, { ...own, serviceConfigHistory });
-    return done({ supplier: fresh, oldStake: 0n, cancels: false });
+    return done({ supplier: fresh, oldStake: 0n, cancels: false, ...(replaced === undefined ? {} : { replaced }) });
   }
   const denied = checkRights(found, message) ?? checkCancel(found, signer);
   if (denied !== undefined) return denied;
@@ -159,6 +173,15 @@ function pay(ctx: Context, signer: Bytes, owner: Bytes, stakes: { old: bigint; n
   return paid.ok ? paid : failStatus("FailedPrecondition", paid.fault.text);
 }
 
+/** Gives the stake of a supplier that was replaced back to its owner. */
+function giveBack(ctx: Context, { ownerAddress, stake }: shared.Supplier): Outcome<undefined> {
+  const owner = parseAddress(ownerAddress);
+  if (!owner.ok) return owner;
+  const amount = coinAmount(stake);
+  const coins = amount === 0n ? [] : [{ denom: STAKE_DENOM, amount }];
+  return sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), owner.value, coins);
+}
+
 function missingService(ctx: Context, { services }: supplier.MsgStakeSupplier): Refused | undefined {
   const missing = services.find(({ serviceId }) => getService(ctx, serviceId) === undefined);
   if (missing === undefined) return undefined;
@@ -186,13 +209,15 @@ export function stakeSupplier(
   if (missing !== undefined) return missing;
   const changed = changedSupplier(ctx, message);
   if (!changed.ok) return changed;
-  const { supplier: found, oldStake, cancels } = changed.value;
+  const { supplier: found, oldStake, cancels, replaced } = changed.value;
   const now = coinAmount(found.stake);
   const minStake = getSupplierParams(ctx).minStake ?? DEFAULT_SUPPLIER_PARAMS.minStake;
   if (minStake !== undefined && now < coinAmount(minStake)) {
     const text = `supplier with owner ${goQuoted(ownerAddress)} must stake at least ${coinText(minStake)}`;
     return refused("InvalidArgument", SUPPLIER.invalidStake, text);
   }
+  const returned = replaced === undefined ? done(undefined) : giveBack(ctx, replaced);
+  if (!returned.ok) return failStatus("Internal", returned.fault.text);
   const paid = pay(ctx, signer.value, owner.value, { old: oldStake, now });
   if (!paid.ok) return paid;
   setSupplier(ctx, found);
