@@ -8,7 +8,7 @@ import { fail, SDK, type TxFault } from "../../state/outcome.ts";
 import { UPGRADE_MODULE } from "../../state/rules.ts";
 
 const MAX_NAME_BYTES = 128;
-const MAX_INFO_BYTES = 10_240;
+const MAX_INFO_BYTES = 8_192;
 
 const plans = new Collection({
   module: UPGRADE_MODULE,

@@ -4,7 +4,7 @@ import { answerOf, type QueryHandler, queryHandler } from "../../state/module.ts
 import { rulesOf } from "../../state/rules.ts";
 import { getPlan } from "./plan.ts";
 
-/** Versions of the state of the real program's modules, as far as this chain has them; clients tell releases apart by these. */
+/** Versions of the state of the real program's modules, as far as this chain has them; clients distinguish releases by these. */
 const MODULE_VERSIONS: Readonly<Record<string, bigint>> = {
   application: 1n,
   auth: 5n,
