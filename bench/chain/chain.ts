@@ -3,6 +3,7 @@ import type { Report } from "../lib/report.ts";
 import { appHashReport } from "./app-hash.ts";
 import { blocksReport } from "./blocks.ts";
 import { CRYPTO_PARTS, cryptoReport } from "./crypto.ts";
+import { gasReport } from "./gas.ts";
 import { nodeReport } from "./node.ts";
 import { queriedReport } from "./queried.ts";
 import { requestsReport } from "./requests.ts";
@@ -13,6 +14,7 @@ const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>
   blocks: blocksReport,
   suppliers: suppliersReport,
   settlement: settlementReport,
+  gas: gasReport,
   "app-hash": appHashReport,
   requests: requestsReport,
   queried: queriedReport,

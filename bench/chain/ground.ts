@@ -7,7 +7,7 @@ import { buildGenesis, CHAIN_PROFILES, type GenesisDocument, PROTOCOL_VERSION, p
 import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
 import { openEmbeddedNode } from "@turnpike/chain-node";
 import { createEd25519Signer, privateKeyFromSecret } from "@turnpike/crypto";
-import { type Any, application, base, createMessage, shared } from "@turnpike/proto";
+import { type Any, application, base, createMessage, gateway, shared } from "@turnpike/proto";
 
 /** The chain of all measurements. */
 export const CHAIN_ID = "bench";
@@ -28,7 +28,14 @@ export interface GroundOptions {
   readonly accounts: number;
   readonly suppliers: number;
   readonly applications: number;
+  /** Services beside {@link SERVICE_ID}, without suppliers; 0 by default. Their ids are those of {@link serviceIdOf}. */
+  readonly services?: number;
+  /** Gateways; 0 by default. */
+  readonly gateways?: number;
 }
+
+/** Id of a service without suppliers. */
+export const serviceIdOf = (i: number): string => `${SERVICE_ID}-${i}`;
 
 /** An account that signs. */
 export interface Account {
@@ -43,6 +50,9 @@ export interface Ground {
   readonly accounts: readonly Account[];
   readonly suppliers: readonly Account[];
   readonly applications: readonly Account[];
+  readonly gateways: readonly Account[];
+  /** Account of the DAO, which owns all services, may change parameters, and is the validator's operator. */
+  readonly authority: Account;
 }
 
 const VALIDATOR = createEd25519Signer(seedOf("validator"));
@@ -64,25 +74,27 @@ export function makeGround(opts: GroundOptions): Ground {
     signers("account", opts.accounts),
     signers("supplier", opts.suppliers),
     signers("application", opts.applications),
+    signers("gateway", opts.gateways ?? 0),
   ] as const;
   let next = 0;
-  const [, accounts, suppliers, applications] = groups.map((group) =>
+  const [, accounts, suppliers, applications, gateways] = groups.map((group) =>
     group.map((signer): Account => ({ signer, number: BigInt(next++) })),
-  ) as [Account[], Account[], Account[], Account[]];
+  ) as [Account[], Account[], Account[], Account[], Account[]];
+  const serviceIds = [SERVICE_ID, ...Array.from({ length: opts.services ?? 0 }, (_, i) => serviceIdOf(i))];
   const genesis = buildGenesis({
     chainId: CHAIN_ID,
     genesisTime: GENESIS_TIME,
     profile: CHAIN_PROFILES.fast,
     accounts: groups.flat().map(({ publicKey }) => ({ publicKey, balanceUpokt: 1_000_000n * POKT })),
     daoAddress: operator.address,
-    services: [
+    services: serviceIds.map((id) =>
       createMessage(shared.ServiceSchema, {
-        id: SERVICE_ID,
-        name: SERVICE_ID,
+        id,
+        name: id,
         computeUnitsPerRelay: UNITS_PER_RELAY,
         ownerAddress: operator.address,
       }),
-    ],
+    ),
     applications: applications.map(({ signer: { address } }) =>
       createMessage(application.ApplicationSchema, {
         address,
@@ -90,7 +102,9 @@ export function makeGround(opts: GroundOptions): Ground {
         serviceConfigs: [{ serviceId: SERVICE_ID }],
       }),
     ),
-    gateways: [],
+    gateways: gateways.map(({ signer: { address } }) =>
+      createMessage(gateway.GatewaySchema, { address, stake: coin(1_000n * POKT) }),
+    ),
     suppliers: suppliers.map(({ signer: { address } }, i) =>
       createMessage(shared.SupplierSchema, {
         ownerAddress: address,
@@ -109,7 +123,7 @@ export function makeGround(opts: GroundOptions): Ground {
     // Whole blocks of what is measured.
     maxBlockGas: -1n,
   });
-  return { genesis, accounts, suppliers, applications };
+  return { genesis, accounts, suppliers, applications, gateways, authority: { signer: operator, number: 0n } };
 }
 
 /** A folder that is removed in the end. */

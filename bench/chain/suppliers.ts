@@ -28,7 +28,12 @@ const CLAIM_HEIGHT = 22n;
 const SECOND_SESSION = 21n;
 const RELAYS = 1_000n;
 
-function getSession(node: BenchNode, applicationAddress: string, height: bigint): session.Session {
+/** A session as a query answers it. @throws AppError when there is none */
+export function getSession(
+  node: { readonly application: Pick<BenchNode["application"], "grpcQuery"> },
+  applicationAddress: string,
+  height: bigint,
+): session.Session {
   const asked = createMessage(session.QueryGetSessionRequestSchema, {
     applicationAddress,
     serviceId: SERVICE_ID,

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { promisify } from "node:util";
+import { GAS_CASES, REFUSED_TXS } from "../../bench/chain/gas-cases.ts";
 import { readResult } from "../../bench/lib/results.ts";
 
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -47,7 +48,7 @@ const RUNS: Readonly<Record<string, QuickRun>> = {
     ],
   },
   chain: {
-    parts: ["requests", "queried", "node"],
+    parts: ["requests", "queried", "gas", "node"],
     rows: [
       ...withCpu(...["rpc-status", "rpc-block", "rest-params", "rest-session"].map((name) => `chain.${name}`)),
       ...["queries", "simulations"].flatMap((name) => [
@@ -55,6 +56,8 @@ const RUNS: Readonly<Record<string, QuickRun>> = {
         `chain.block-${name}-one-thread`,
         `chain.${name}-thread-cpu`,
       ]),
+      ...GAS_CASES.map(({ name }) => `chain.gas-${name}`),
+      ...Object.keys(REFUSED_TXS).map((name) => `chain.refused-${name}`),
       ...withCpu("chain.node-sends", "chain.node-status"),
       ...["memory", "disk", "start"].map((name) => `chain.node-${name}`),
     ],

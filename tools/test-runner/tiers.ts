@@ -10,7 +10,7 @@ const PATTERNS = [
   "packages/*/{src,test}/**/*.test.ts",
   "apps/*/{src,test}/**/*.test.ts",
   "tools/**/*.test.ts",
-  "bench/lib/*.test.ts",
+  "bench/*/*.test.ts",
   "test/**/*.test.ts",
 ];
 

@@ -94,6 +94,13 @@ export class ChainClient implements AsyncDisposable {
     throw new AppError("CHAIN_QUERY_FAILED", { message: answer.text, detail: { code, codespace } });
   }
 
+  /** Bytes that a module keeps at a key of the newest state, without what proves them; empty where there are none. */
+  async stored(module: string, key: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
+    const params = { path: `/store/${module}/key`, data: bytesToHex(key), height: "0", prove: false };
+    const answer = await this.#rpc.call("abci_query", params, signal);
+    return answer.ok ? bytesOf(recordOf(answer.result.response).value) : new Uint8Array(0);
+  }
+
   /** Number and sequence of an account; undefined when there is none. @throws AppError CHAIN_UNREACHABLE */
   async account(address: string, signal?: AbortSignal): Promise<auth.BaseAccount | undefined> {
     const options = signal === undefined ? {} : { signal };

@@ -43,4 +43,5 @@ export type {
   StoredTx,
   Submission,
 } from "./types.ts";
+export { noteUpgrade } from "./upgrade-info.ts";
 export { watchChain } from "./watch/watch-chain.ts";

@@ -14,11 +14,22 @@ export const chainMempoolBytes: MetricSpec = {
   help: "Bytes of the transactions that wait for a block.",
 };
 
-/** What the embedded engine's mempool did not even check: it was `full`, or the transaction `too_large`. */
+/** Refusals of the embedded engine's mempool: it was `full`, the transaction `too_large`, or too many of its `signer` waited. */
 export const chainMempoolRefusedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_chain_mempool_refused_total",
-  help: "Transactions that the mempool refused without a check, by reason.",
+  help: "Transactions that the mempool refused for its bounds, by reason.",
+  labels: ["reason"],
+};
+
+/**
+ * Transactions that left the embedded engine's mempool without a block: `evicted` from a full one, `replaced` by one with the same
+ * sequence, or `invalid` on the state after a block.
+ */
+export const chainMempoolDroppedTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_chain_mempool_dropped_total",
+  help: "Transactions that left the mempool without a block, by reason.",
   labels: ["reason"],
 };
 
@@ -97,6 +108,7 @@ export const CHAIN_NODE_METRICS: readonly MetricSpec[] = [
   chainMempoolTxs,
   chainMempoolBytes,
   chainMempoolRefusedTotal,
+  chainMempoolDroppedTotal,
   chainStoreBytes,
   chainDiskFreeBytes,
   chainHalted,

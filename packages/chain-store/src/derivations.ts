@@ -1,14 +1,33 @@
 import { afterPrefix } from "./keys.ts";
-import type { Bytes, Derivation } from "./types.ts";
+import type { Bytes, Derivation, StateChange } from "./types.ts";
+
+/** Changed entries, by their keys as text, that a value does not have yet. */
+interface Pending {
+  readonly before: unknown;
+  readonly keys: Map<string, Bytes>;
+}
 
 /** One derivation at the heights at which its entries are the same. */
 interface Kept {
   readonly derivation: Derivation<unknown>;
   readonly prefix: Buffer;
-  readonly fromBlocks: bigint;
+  fromBlocks: bigint;
   toBlocks: bigint;
-  readonly value: unknown;
+  value: unknown;
+  /** Updated with the first query, so that a block pays nothing for what is not queried. */
+  pending: Pending | undefined;
 }
+
+/** Entries of one state. */
+export interface DerivedEntries {
+  all(): Iterable<readonly [key: Bytes, value: Bytes]>;
+  get(key: Bytes): Bytes | undefined;
+}
+
+/** Versions of one value at different heights. */
+const MAX_VERSIONS = 4;
+/** Changed entries that wait; with more of them the value is made anew. */
+const MAX_PENDING = 20_000;
 
 export interface KeptDerivationsOptions {
   /** Most of them; the one that was asked for longest ago goes first. */
@@ -29,27 +48,42 @@ export class KeptDerivations {
   }
 
   /** What a derivation makes of the entries with a prefix in the state after a block. */
-  get<T>(
-    derivation: Derivation<T>,
-    prefix: Bytes,
-    heightBlocks: bigint,
-    entries: () => Iterable<readonly [key: Bytes, value: Bytes]>,
-  ): T {
+  get<T>(derivation: Derivation<T>, prefix: Bytes, heightBlocks: bigint, entries: DerivedEntries): T {
     for (const kept of this.#kept) {
       if (kept.derivation !== derivation || !kept.prefix.equals(prefix)) continue;
       if (heightBlocks < kept.fromBlocks || heightBlocks > kept.toBlocks) continue;
       this.#kept.delete(kept);
       this.#kept.add(kept);
+      if (kept.pending !== undefined) {
+        const changes = Array.from(kept.pending.keys.values(), (key): StateChange => [key, entries.get(key)]);
+        kept.value = derivation.update?.(kept.pending.before as T, changes);
+        kept.pending = undefined;
+      }
       return kept.value as T;
     }
-    const value = derivation.make(entries());
+    const value = derivation.make(entries.all());
+    this.#add({
+      derivation,
+      prefix: Buffer.from(prefix),
+      fromBlocks: heightBlocks,
+      toBlocks: heightBlocks,
+      value,
+      pending: undefined,
+    });
+    return value;
+  }
+
+  #add(added: Kept): void {
+    const versions = [...this.#kept].filter(
+      ({ derivation, prefix }) => derivation === added.derivation && prefix.equals(added.prefix),
+    );
+    for (const version of versions.slice(0, Math.max(0, versions.length - MAX_VERSIONS + 1)))
+      this.#kept.delete(version);
     for (const oldest of this.#kept) {
       if (this.#kept.size < this.#maxKept) break;
       this.#kept.delete(oldest);
     }
-    const fromBlocks = heightBlocks;
-    this.#kept.add({ derivation, prefix: Buffer.from(prefix), fromBlocks, toBlocks: heightBlocks, value });
-    return value;
+    this.#kept.add(added);
   }
 
   /** Discards all: the heights have other states now. */
@@ -63,20 +97,45 @@ export class KeptDerivations {
    */
   committed(heightBlocks: bigint, keys: readonly Bytes[]): void {
     for (const kept of this.#kept) {
-      if (kept.toBlocks === heightBlocks - 1n && !hasPrefix(keys, kept.prefix)) kept.toBlocks = heightBlocks;
+      if (kept.toBlocks !== heightBlocks - 1n) continue;
+      const changed = withPrefix(keys, kept.prefix);
+      if (changed.length === 0) kept.toBlocks = heightBlocks;
+      else if (kept.derivation.update !== undefined) this.#followChanges(kept, heightBlocks, changed);
     }
+  }
+
+  #followChanges(kept: Kept, heightBlocks: bigint, changed: readonly Bytes[]): void {
+    const { derivation, prefix, pending, value } = kept;
+    if (pending === undefined) {
+      const keys = new Map(changed.map((key) => [textOf(key), key]));
+      const next = { derivation, prefix, fromBlocks: heightBlocks, toBlocks: heightBlocks, value: undefined };
+      if (keys.size <= MAX_PENDING) this.#add({ ...next, pending: { before: value, keys } });
+      return;
+    }
+    for (const key of changed) pending.keys.set(textOf(key), key);
+    kept.fromBlocks = heightBlocks;
+    kept.toBlocks = heightBlocks;
+    if (pending.keys.size > MAX_PENDING) this.#kept.delete(kept);
   }
 }
 
-function hasPrefix(keys: readonly Bytes[], prefix: Buffer): boolean {
+function textOf(key: Bytes): string {
+  return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString("latin1");
+}
+
+function withPrefix(keys: readonly Bytes[], prefix: Buffer): readonly Bytes[] {
+  const end = afterPrefix(prefix);
+  return keys.slice(placeOf(keys, prefix), end === undefined ? keys.length : placeOf(keys, end));
+}
+
+// Place of the first key that is not before this one.
+function placeOf(keys: readonly Bytes[], wanted: Bytes): number {
   let [low, high] = [0, keys.length];
   while (low < high) {
     const middle = (low + high) >>> 1;
     const key = keys[middle];
-    if (key !== undefined && Buffer.compare(key, prefix) < 0) low = middle + 1;
+    if (key !== undefined && Buffer.compare(key, wanted) < 0) low = middle + 1;
     else high = middle;
   }
-  const first = keys[low];
-  const end = afterPrefix(prefix);
-  return first !== undefined && (end === undefined || Buffer.compare(first, end) < 0);
+  return low;
 }

@@ -79,7 +79,10 @@ export class StoreReader implements StateReader {
 
   derived<T>(derivation: Derivation<T>, prefix: Bytes): T {
     this.#host.check(this.heightBlocks);
-    return this.#host.derivations.get(derivation, prefix, this.heightBlocks, () => this.range({ prefix }));
+    return this.#host.derivations.get(derivation, prefix, this.heightBlocks, {
+      all: () => this.range({ prefix }),
+      get: (key) => this.get(key),
+    });
   }
 }
 

@@ -23,6 +23,11 @@ export interface StateReader {
 export interface Derivation<T> {
   /** Gives what is never changed afterwards, but for what is cheaper to work out once. */
   make(entries: Iterable<readonly [key: Bytes, value: Bytes]>): T;
+  /**
+   * Gives what {@link make} makes of the entries after these changes, each key once, from what it made of those before. Costs less
+   * than making it anew; the value before stays as it is. Left out: it is made anew.
+   */
+  update?(value: T, changes: readonly StateChange[]): T;
 }
 
 /** What {@link StateReader.range} gives. */

@@ -49,9 +49,10 @@ export {
   type QueryHandler,
   type ValidatorUpdate,
 } from "./state/module.ts";
-export { fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
+export { type FaultKind, fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
-export { RULES, type RuleSet, Rules, rulesOf } from "./state/rules.ts";
+export { type AppliedRules, RULES, type RuleSet, Rules, readAppliedRules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
 export { MAX_TX_BYTES } from "./tx/tx-bounds.ts";
+export type { Offer, TxFacts } from "./tx/tx-facts.ts";

@@ -20,6 +20,7 @@ import {
 import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR } from "@turnpike/testkit/embedded-node";
 import type { ChainApp } from "../src/app/chain-app.ts";
 import type { BlockOutcome } from "../src/app/state-machine.ts";
+import type { BlockInfo } from "../src/state/context.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -55,12 +56,17 @@ export class History {
     return signTx({ ...unsigned, order: { kind: "ordered", sequence }, fee }, signer);
   }
 
-  /** Runs the next block. */
-  async block(heightBlocks: bigint, txs: readonly Uint8Array[]): Promise<BlockOutcome> {
+  /** The block of a height. */
+  blockInfo(heightBlocks: bigint): BlockInfo {
     const timeNanos = (rfc3339ToNs(LOCAL_GENESIS.genesis_time) ?? 0n) + heightBlocks * 1_000_000_000n;
     const hash = sha256(Buffer.from(`block ${heightBlocks}`));
     const proposer = sha256(LOCAL_VALIDATOR.publicKey).subarray(0, 20);
-    const { outcome } = this.app.run({ chainId: "pocket", heightBlocks, timeNanos, hash, proposer }, txs);
+    return { chainId: "pocket", heightBlocks, timeNanos, hash, proposer };
+  }
+
+  /** Runs the next block. */
+  async block(heightBlocks: bigint, txs: readonly Uint8Array[]): Promise<BlockOutcome> {
+    const { outcome } = this.app.run(this.blockInfo(heightBlocks), txs);
     await this.app.commit([]);
     return outcome;
   }

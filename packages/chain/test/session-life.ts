@@ -34,7 +34,7 @@ import {
   sessionWindows,
 } from "@turnpike/protocol";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
-import { createAccount, setAccount } from "../src/modules/auth/accounts.ts";
+import { createAccount, getAccount, setAccount } from "../src/modules/auth/accounts.ts";
 import { getBalance } from "../src/modules/bank/balances.ts";
 import { getClaim } from "../src/modules/proof/state.ts";
 import { SessionFacts } from "../src/modules/session/facts.ts";
@@ -124,6 +124,16 @@ export class Work {
     return this;
   }
 
+  /** Adds relays that nobody signed: they count where no proof is asked for. */
+  invent(count: number, unitsPerRelay: bigint): this {
+    for (let i = 0; i < count; i++) {
+      const bytes = Buffer.from(`${this.header.sessionId} ${this.supplier.address} ${this.relays}`);
+      this.trie.insert(relayHash(bytes), bytes, unitsPerRelay);
+      this.relays++;
+    }
+    return this;
+  }
+
   #relay(payload: string, ring: readonly Uint8Array[], signer: Party): Uint8Array {
     const meta = createMessage(service.RelayRequestMetadataSchema, {
       sessionHeader: this.header,
@@ -206,6 +216,12 @@ export class LifeChain extends TestChain {
     if (pubKey !== undefined) setAccount(this.ctx, address, { base: { ...base, pubKey } });
     fund(this.ctx, made.address, PURSE);
     return made;
+  }
+
+  /** As {@link addParty}, unless it is there. */
+  addPartyOnce(name: string): Party {
+    const made = party(name);
+    return getAccount(this.ctx, bytesOfAddress(made.address)) === undefined ? this.addParty(name) : made;
   }
 
   addService(owner: Party, id: string, computeUnitsPerRelay = RELAY_UPOKT): void {

@@ -200,6 +200,12 @@ export const SUPPLIER_SECTION = section(
       false,
       "True: a claim that is worth less than its fees is not made. A proof that is required always is.",
     ),
+    maxFeeUpokt: integer(
+      100_000,
+      1,
+      Number.MAX_SAFE_INTEGER,
+      "Maximum fee, in upokt, of a transaction with claims or proofs that is in no block yet when its window ends. Each of the last four blocks raises it eightfold; that of claims never above what they are worth.",
+    ),
     minBalanceUpokt: integer(
       1_000_000,
       0,

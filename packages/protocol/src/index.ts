@@ -96,6 +96,7 @@ export {
   type WindowParamsSince,
 } from "./sessions/windows.ts";
 export type { AggregatedOperation } from "./settlement/aggregate.ts";
+export { stakeAfterSessions } from "./settlement/budget.ts";
 export type { ClaimEventFields, RewardDetail, SettlementEvent } from "./settlement/events.ts";
 export type { OpReason, SettlementModule, ValidatorPool } from "./settlement/reasons.ts";
 export { settle } from "./settlement/settle.ts";

@@ -60,7 +60,7 @@ export const supplierPenaltiesUpoktTotal: MetricSpec = {
 export const supplierTxsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_txs_total",
-  help: "Transactions with claims or proofs: sent, sent again, included, failed in a block, refused by the node, or not sent because the node did not answer.",
+  help: "Transactions with claims or proofs: sent, sent again, raised (sent again with a higher fee), included, failed in a block, refused by the node, or not sent because the node did not answer.",
   labels: ["kind", "outcome"],
 };
 

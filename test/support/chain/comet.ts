@@ -38,10 +38,37 @@ export interface RunningComet extends AsyncDisposable {
   readonly rpcUrl: string;
 }
 
+/** Where other nodes find this one, and it them. */
+export interface CometPeers {
+  readonly port: number;
+  /** `id@host:port` of each other. */
+  readonly peers: readonly string[];
+}
+
+/** Id of a home's node. */
+export function cometNodeId(home: string): string {
+  return spawnSync(PROGRAM, ["show-node-id", "--home", home], { encoding: "utf8" }).stdout.trim();
+}
+
+/** Lets a home's node have several peers on one machine. */
+export function allowLocalPeers(home: string): void {
+  const config = join(home, "config", "config.toml");
+  const text = readFileSync(config, "utf8")
+    .replace(/^addr_book_strict = .*$/m, "addr_book_strict = false")
+    .replace(/^allow_duplicate_ip = .*$/m, "allow_duplicate_ip = true");
+  writeFileSync(config, text);
+}
+
 /** Starts CometBFT against an application, and resolves once its RPC listens. @param rpcPort 0: any that is free */
-export async function startComet(home: string, proxyApp: string, rpcPort = 0): Promise<RunningComet> {
-  const free = ["--rpc.laddr", `tcp://127.0.0.1:${rpcPort}`, "--p2p.laddr", "tcp://127.0.0.1:0"];
-  const args = ["start", "--home", home, "--proxy_app", proxyApp, "--log_level", "info", ...free];
+export async function startComet(
+  home: string,
+  proxyApp: string,
+  rpcPort = 0,
+  { port, peers }: CometPeers = { port: 0, peers: [] },
+): Promise<RunningComet> {
+  const rpc = ["--rpc.laddr", `tcp://127.0.0.1:${rpcPort}`];
+  const p2p = ["--p2p.laddr", `tcp://127.0.0.1:${port}`, "--p2p.persistent_peers", peers.join(",")];
+  const args = ["start", "--home", home, "--proxy_app", proxyApp, "--log_level", "info", ...rpc, ...p2p];
   const child = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
   const stop = async (): Promise<void> => {
     if (child.exitCode !== null || child.signalCode !== null) return;

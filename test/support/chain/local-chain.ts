@@ -34,8 +34,16 @@ export const QUICK_PROFILE: ChainProfile = {
   }),
 };
 
-/** A chain of its own for a test. @param consensusKey of the validator, 32 bytes */
-export function quickGenesis(consensusKey: Uint8Array, genesisTime = new Date().toISOString()): GenesisDocument {
+/**
+ * A chain of its own for a test.
+ * @param consensusKey of the validator, 32 bytes
+ * @param moreKeys of further validators
+ */
+export function quickGenesis(
+  consensusKey: Uint8Array,
+  genesisTime = new Date().toISOString(),
+  moreKeys: readonly Uint8Array[] = [],
+): GenesisDocument {
   const signers = Object.fromEntries(LOCAL_ROLES.map((role) => [role, party(role)])) as Record<LocalRole, Party>;
   return localGenesis({
     chainId: "pocket",
@@ -43,6 +51,10 @@ export function quickGenesis(consensusKey: Uint8Array, genesisTime = new Date().
     profile: QUICK_PROFILE,
     signers,
     consensusKey,
+    moreValidators: moreKeys.map((key, i) => {
+      const moniker = `validator-${i + 2}`;
+      return { moniker, signer: party(moniker), consensusKey: key };
+    }),
     services: [
       { id: "eth", name: "Ethereum" },
       { id: "rest", name: "A REST service" },

@@ -19,6 +19,7 @@ import {
   type PocketMachine,
   PROTOCOL_VERSION,
   pocketMachine,
+  type RuleSet,
   ThreadedApplication,
 } from "@turnpike/chain";
 import {
@@ -38,6 +39,7 @@ import {
   EmbeddedSource,
   EventLoopQueue,
   loadNodeKey,
+  noteUpgrade,
   openEmbeddedNode,
   readGenesis,
   startAbciServer,
@@ -58,7 +60,7 @@ export interface RunningChain extends AsyncDisposable {
   /** Addresses by name: rpc or abci, rest, grpc, and metrics where they are served. */
   readonly urls: Readonly<Record<string, string>>;
   /** Rejects when the node cannot go on. */
-  readonly failed: Promise<never> | undefined;
+  readonly failed: Promise<never>;
 }
 
 const never: Promise<never> = new Promise(() => {});
@@ -100,7 +102,7 @@ interface Engine {
   readonly application: ThreadedApplication;
   readonly source: ChainSource;
   readonly urls: Readonly<Record<string, string>>;
-  readonly failed: Promise<never> | undefined;
+  readonly failed: Promise<never>;
 }
 
 interface Parts extends PocketMachine {
@@ -189,9 +191,9 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const asked = stack.use(onThreads(parts, application));
   const queries = new AbciQueries(api, { application: asked, source, log, queue });
   const abci = stack.use(
-    await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, ...synced }),
+    await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, metrics, ...synced }),
   );
-  return { application: asked, source, urls: { abci: abci.address }, failed: undefined };
+  return { application: asked, source, urls: { abci: abci.address }, failed: abci.failed };
 }
 
 /** Metrics that are served; undefined where no port is configured, and nothing reads them. */
@@ -205,10 +207,15 @@ function partsOf(
   config: Config,
   home: ChainHome,
   genesis: GenesisDocument,
-  { log, faults = noFaults, metrics }: StartChainModules & { readonly metrics: Metrics },
+  { log, faults = noFaults, metrics, rules, skipHeights }: StartChainModules & { readonly metrics: Metrics },
 ): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
-  const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
+  const made = pocketMachine({
+    gasPrices,
+    consensusParams: consensusParamsOfGenesis(genesis.consensus.params),
+    ...(rules === undefined ? {} : { rules }),
+    ...(skipHeights === undefined ? {} : { skipHeights }),
+  });
   const meter = new BlockMeter({ metrics });
   const api = {
     surface: apiSurface(made.modules),
@@ -243,8 +250,22 @@ async function watched(
 
 export interface StartChainModules {
   readonly log: Log;
+  /** Heights at which a planned upgrade is dropped. */
+  readonly skipHeights?: ReadonlySet<bigint>;
   /** Only a test's process gives them. */
   readonly faults?: FaultPoints;
+  /** Rules that blocks can be run by, where they are not the program's own. Only a test's process gives them. */
+  readonly rules?: readonly RuleSet[];
+}
+
+/** The end of a node, which leaves a note when an upgrade is its cause. */
+async function ending(failed: Promise<never>, home: ChainHome, log: Log): Promise<never> {
+  try {
+    return await failed;
+  } catch (error) {
+    await noteUpgrade(home, error).catch((cause: unknown) => log.warn({ cause }, "the upgrade cannot be noted"));
+    throw error;
+  }
 }
 
 /**
@@ -294,10 +315,13 @@ export async function startChain(config: Config, folder: string, modules: StartC
   }
   stack.defer(() => rm(nodeFile, { force: true }));
   const owned = stack.move();
+  const ended = ending(failed, home, log);
+  // It may end before anybody waits for it.
+  ended.catch(() => {});
   return {
     chainId: genesis.chain_id,
     urls: served,
-    failed,
+    failed: ended,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

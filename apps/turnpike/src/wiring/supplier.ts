@@ -113,6 +113,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
           signer: createChainSigner(privateKey),
           skipUnprofitableClaims: supplier.skipUnprofitableClaims,
           minBalanceUpokt: BigInt(supplier.minBalanceUpokt),
+          maxFeeUpokt: BigInt(supplier.maxFeeUpokt),
         },
         { store, head, queries: claimQueries, client: claimClient, clock: systemClock, log, metrics },
       ),

@@ -128,7 +128,7 @@ suite("under CometBFT", { skip: withoutComet, timeout: 180_000 }, () => {
     {
       await using node = await Node.start(folder.path);
       assert.equal(await node.balance(to), START + 10n);
-      await node.reach((await node.send(sendTx(1n, 20n, "second"))) + 1n);
+      await node.reach((await node.send(sendTx(1n, 20n, { memo: "second" }))) + 1n);
       // The engine is killed, then our side.
     }
     await using node = await Node.start(folder.path);

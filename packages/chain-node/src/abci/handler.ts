@@ -1,6 +1,15 @@
 import { AppError, type FaultPoints, type Log } from "@turnpike/base";
-import { type AbciQuerier, type DrivenApplication, dataBytes, eventMessages, MAX_TX_BYTES } from "@turnpike/chain";
+import {
+  type AbciQuerier,
+  type DrivenApplication,
+  eventMessages,
+  fail,
+  MAX_TX_BYTES,
+  SDK,
+  type TxResult,
+} from "@turnpike/chain";
 import { cometAbci, createMessage } from "@turnpike/proto";
+import type { Mempool } from "../mempool/mempool.ts";
 import { malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
 import type { SnapshotRequests } from "./snapshot-requests.ts";
 
@@ -10,6 +19,7 @@ export interface AbciHandlerModules {
   readonly log: Log;
   readonly faults: FaultPoints;
   readonly snapshots: SnapshotRequests;
+  readonly mempool: Mempool;
   /** Called after every block that was written; returns at once. */
   readonly committed: (heightBlocks: bigint) => void;
 }
@@ -29,9 +39,12 @@ export class AbciHandler {
   readonly #log: Log;
   readonly #faults: FaultPoints;
   readonly #snapshots: SnapshotRequests;
+  readonly #mempool: Mempool;
   readonly #committed: (heightBlocks: bigint) => void;
+  #finalized: { readonly txs: readonly Uint8Array[]; readonly results: readonly TxResult[] } | undefined;
 
-  constructor({ application, queries, log, faults, snapshots, committed }: AbciHandlerModules) {
+  constructor({ application, queries, log, faults, snapshots, mempool, committed }: AbciHandlerModules) {
+    this.#mempool = mempool;
     this.#faults = faults;
     this.#snapshots = snapshots;
     this.#committed = committed;
@@ -68,6 +81,8 @@ export class AbciHandler {
       case "commit":
         await this.#faults.reach("abci.commit");
         await this.#application.commit([]);
+        this.#mempool.update(this.#finalized?.txs ?? [], this.#finalized?.results ?? []);
+        this.#finalized = undefined;
         await this.#faults.reach("abci.committed");
         this.#committed(this.#application.latestHeightBlocks());
         // Without a height to retain: CometBFT prunes no blocks.
@@ -137,28 +152,34 @@ export class AbciHandler {
   #checkTx({ tx, type }: cometAbci.RequestCheckTx): Answer {
     const again = type === cometAbci.CheckTxType.RECHECK;
     try {
-      const fields = resultFields(this.#application.check(tx, again));
-      return { case: "checkTx", value: createMessage(cometAbci.ResponseCheckTxSchema, fields) };
+      const fields = resultFields(again ? this.#mempool.recheck(tx) : this.#firstCheck(tx));
+      // CometBFT hands on transactions by arrival, as many as their gas allows: of those without gas all, to be ordered by price.
+      const value = createMessage(cometAbci.ResponseCheckTxSchema, { ...fields, gasWanted: 0n });
+      return { case: "checkTx", value };
     } catch (cause) {
       this.#log.error({ cause }, "mempool check failed");
       return { case: "checkTx", value: createMessage(cometAbci.ResponseCheckTxSchema, FAULT) };
     }
   }
 
-  // In the order of CometBFT's mempool; what does not fit any more is left for the next block.
+  #firstCheck(tx: Uint8Array): TxResult {
+    const sent = this.#mempool.submit(tx);
+    if (sent.kind === "checked") return sent.result;
+    // CometBFT has a cache of its own: what it asks about is to be checked.
+    if (sent.kind === "known") return this.#application.check(tx, false);
+    const { code, codespace, text: log } = fail(SDK.mempoolIsFull, sent.text).fault;
+    return { code, codespace, log, data: new Uint8Array(0), gasWanted: 0n, gasUsed: 0n, events: [] };
+  }
+
   #prepareProposal({ txs, maxTxBytes }: cometAbci.RequestPrepareProposal): Answer {
-    const chosen: Uint8Array[] = [];
-    let sizeBytes = 0n;
     // A node whose engine accepts longer transactions than the chain must not propose them: others would refuse its block.
     const allowed = txs.filter(({ length }) => length <= MAX_TX_BYTES);
-    for (const tx of allowed.slice(0, this.#application.fitting(allowed))) {
-      sizeBytes += dataBytes(tx);
-      if (sizeBytes > maxTxBytes) break;
-      chosen.push(tx);
-    }
+    const chosen = this.#mempool.pick(allowed, { maxBytes: maxTxBytes, maxGas: this.#application.maxBlockGas });
     return {
       case: "prepareProposal",
-      value: createMessage(cometAbci.ResponsePrepareProposalSchema, { txs: chosen }),
+      value: createMessage(cometAbci.ResponsePrepareProposalSchema, {
+        txs: chosen.slice(0, this.#application.fitting(chosen)),
+      }),
     };
   }
 
@@ -185,6 +206,7 @@ export class AbciHandler {
       proposer: proposerAddress,
     };
     const { outcome, appHash } = this.#application.run(block, txs);
+    this.#finalized = { txs, results: outcome.results };
     await this.#faults.reach("abci.finalized");
     const value = createMessage(cometAbci.ResponseFinalizeBlockSchema, {
       events: eventMessages(outcome.events),

@@ -22,7 +22,7 @@ import {
 } from "../../test/abci/chain.ts";
 import { AbciClient } from "../../test/abci/client.ts";
 import { encodeFrame, FrameReader } from "./frames.ts";
-import { type AbciServer, startAbciServer } from "./server.ts";
+import { type AbciServer, type AbciServerOptions, startAbciServer } from "./server.ts";
 
 type Request = cometAbci.Request["value"];
 
@@ -36,6 +36,7 @@ async function withServer(
   use: (world: World) => Promise<void>,
   opts: {
     readonly maxMessageBytes?: number;
+    readonly mempool?: AbciServerOptions["mempool"];
     readonly application?: (store: ChainStore) => DrivenApplication;
     readonly queries?: (application: DrivenApplication) => AbciQuerier;
   } = {},
@@ -43,7 +44,10 @@ async function withServer(
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: join(folder.path, "store") });
   const application = (opts.application ?? ((own: ChainStore) => testApp(own)))(store);
-  const limits = opts.maxMessageBytes === undefined ? {} : { maxMessageBytes: opts.maxMessageBytes };
+  const limits = {
+    ...(opts.maxMessageBytes === undefined ? {} : { maxMessageBytes: opts.maxMessageBytes }),
+    ...(opts.mempool === undefined ? {} : { mempool: opts.mempool }),
+  };
   const clients: AbciClient[] = [];
   await using server = await startAbciServer(
     { address: "tcp://127.0.0.1:0", ...limits },
@@ -193,13 +197,114 @@ test("a proposal keeps the order and the limit on bytes; one for another height 
     // 100 bytes with a tag and a length of one byte, 200 with a length of two, 50 with one.
     assert.deepEqual(await prepare(102n + 203n + 52n), [100, 200, 50]);
     assert.deepEqual(await prepare(102n + 203n + 51n), [100, 200]);
-    assert.deepEqual(await prepare(101n), []);
+    assert.deepEqual(await prepare(101n), [50]);
+    assert.deepEqual(await prepare(51n), []);
     await consensus.ask("finalizeBlock", block(1n));
     await consensus.ask("commit", createMessage(RequestCommitSchema));
     const process = async (height: bigint): Promise<number> =>
       (await consensus.ask("processProposal", createMessage(cometAbci.RequestProcessProposalSchema, { height })))
         .status;
     assert.deepEqual([await process(1n), await process(2n), await process(3n)], [2, 1, 2]);
+  });
+});
+
+const recheck = (tx: Uint8Array): cometAbci.RequestCheckTx =>
+  createMessage(RequestCheckTxSchema, { tx, type: cometAbci.CheckTxType.RECHECK });
+
+test("a proposal takes the better price first, keeps sequences in order, and passes over what does not fit", async () => {
+  const application = (store: ChainStore): DrivenApplication => testApp(store, { maxBlockGas: 1_000_000n });
+  await withServer(
+    async ({ client }) => {
+      const consensus = client();
+      const mempool = client();
+      await consensus.ask("initChain", initChain());
+      // In the order of their arrival, which is that of CometBFT's mempool.
+      const txs = [
+        sendTx(0n, 1n, { gas: 1_000_000n, fee: 10n }),
+        sendTx(1n, 1n, { gas: 100_000n, fee: 900n }),
+        sendTx(0n, 1n, { from: 1, gas: 400_000n, fee: 40n }),
+        sendTx(1n, 1n, { from: 1, gas: 500_000n, fee: 20n }),
+        sendTx(2n, 1n, { from: 1, gas: 200_000n, fee: 8n }),
+      ];
+      for (const tx of txs) {
+        const { code, log, gasWanted } = await mempool.ask("checkTx", check(tx));
+        // CometBFT would hand on the first alone: what it asks for is a whole block.
+        assert.deepEqual([code, gasWanted], [0, 0n], log);
+      }
+      const request = createMessage(cometAbci.RequestPrepareProposalSchema, { txs, maxTxBytes: 9_000n, height: 1n });
+      const proposed = (await consensus.ask("prepareProposal", request)).txs;
+      assert.deepEqual(
+        proposed.map((tx) => txs.findIndex((one) => Buffer.compare(one, tx) === 0)),
+        [2, 3],
+      );
+      const processed = createMessage(cometAbci.RequestProcessProposalSchema, { height: 1n, txs: [...proposed] });
+      assert.equal((await consensus.ask("processProposal", processed)).status, 1);
+      const { txResults } = await consensus.ask("finalizeBlock", block(1n, proposed));
+      assert.deepEqual(
+        txResults.map(({ code }) => code),
+        [0, 0],
+      );
+      await consensus.ask("commit", createMessage(RequestCommitSchema));
+      for (const i of [0, 1, 4]) assert.equal((await mempool.ask("checkTx", recheck(must(txs[i])))).code, 0);
+    },
+    { application },
+  );
+});
+
+test("a full mempool of CometBFT: the cheapest leaves after a block for who pays more, and its last places cost ever more", async () => {
+  await withServer(
+    async ({ client }) => {
+      const consensus = client();
+      const mempool = client();
+      const send = async (tx: Uint8Array): Promise<number> => (await mempool.ask("checkTx", check(tx))).code;
+      await consensus.ask("initChain", initChain());
+      const cheap = Array.from({ length: 20 }, (_, i) => sendTx(BigInt(i), 1n, { fee: 100n }));
+      for (const tx of cheap) assert.equal(await send(tx), 0);
+      const refused = await mempool.ask("checkTx", check(sendTx(0n, 1n, { from: 1, fee: 109n })));
+      assert.deepEqual([refused.code, refused.codespace], [20, "sdk"]);
+      assert.match(refused.log, /^mempool is full: number of txs 20 \(max: 20\)/);
+      for (let i = 0; i < 10; i++) assert.equal(await send(sendTx(BigInt(i), 1n, { from: 1, fee: 121n })), 0);
+      // Ten that were dropped are still in CometBFT's mempool: a place costs a tenth on a tenth more.
+      assert.equal(await send(sendTx(10n, 1n, { from: 1, fee: 120n })), 20);
+      assert.equal(await send(sendTx(10n, 1n, { from: 1, fee: 121n })), 0);
+      await consensus.ask("finalizeBlock", block(1n));
+      await consensus.ask("commit", createMessage(RequestCommitSchema));
+      const codes: number[] = [];
+      for (const tx of cheap) codes.push((await mempool.ask("checkTx", recheck(tx))).code);
+      assert.deepEqual(codes, [...Array.from({ length: 9 }, () => 0), ...Array.from({ length: 11 }, () => 20)]);
+      // The last of the second account's follow what pays less, and CometBFT asked about none of them again.
+      assert.equal(await send(sendTx(11n, 1n, { from: 1, fee: 110n })), 0);
+    },
+    { mempool: { maxTxs: 20 } },
+  );
+});
+
+test("a transaction of CometBFT's mempool is replaced by one with the same sequence that pays more", async () => {
+  await withServer(async ({ client }) => {
+    const consensus = client();
+    const mempool = client();
+    const send = async (tx: Uint8Array): Promise<number> => (await mempool.ask("checkTx", check(tx))).code;
+    await consensus.ask("initChain", initChain());
+    const [old, follower] = [sendTx(0n, 1n, { fee: 100n }), sendTx(1n, 1n, { fee: 100n })];
+    assert.deepEqual([await send(old), await send(follower)], [0, 0]);
+    assert.equal(await send(sendTx(0n, 2n, { fee: 109n })), 32);
+    const raised = sendTx(0n, 2n, { fee: 110n });
+    assert.equal(await send(raised), 0);
+    const propose = async (txs: readonly Uint8Array[]): Promise<number[]> => {
+      const given = { txs: [...txs], maxTxBytes: 9_000n, height: 1n };
+      const request = createMessage(cometAbci.RequestPrepareProposalSchema, given);
+      const { txs: proposed } = await consensus.ask("prepareProposal", request);
+      return proposed.map((tx) => txs.findIndex((one) => Buffer.compare(one, tx) === 0));
+    };
+    const all = [old, follower, raised];
+    assert.deepEqual(await propose(all), [2, 1]);
+    await consensus.ask("finalizeBlock", block(1n));
+    await consensus.ask("commit", createMessage(RequestCommitSchema));
+    const codes: number[] = [];
+    for (const tx of all) codes.push((await mempool.ask("checkTx", recheck(tx))).code);
+    assert.deepEqual(codes, [20, 0, 0]);
+    // A node that was restarted knows none of them.
+    assert.deepEqual(await propose([follower, raised]), [1, 0]);
   });
 });
 
@@ -350,6 +455,10 @@ test("a fault of the application stops consensus, and answers questions with a c
       run: fails,
       commit: fails,
       check: fails,
+      checkReplacement: fails,
+      uncheck: fails,
+      factsOf: fails,
+      maxBlockGas: -1n,
     };
   };
   await withServer(

@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { lstat, unlink } from "node:fs/promises";
 import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
-import { AppError, type FaultPoints, isAppError, type Log, noFaults } from "@turnpike/base";
+import { AppError, type FaultPoints, isAppError, type Log, type Metrics, noFaults } from "@turnpike/base";
 import type { AbciQuerier, DrivenApplication } from "@turnpike/chain";
 import { cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
+import { Mempool, type MempoolOptions, MIRROR_MEMPOOL } from "../mempool/mempool.ts";
 import { AnswerOutput } from "./answer-output.ts";
 import { AnswerQueue } from "./answer-queue.ts";
 import { FrameReader } from "./frames.ts";
@@ -17,6 +18,8 @@ export interface AbciServerOptions {
   readonly maxMessageBytes?: number;
   /** Connections at once; 16 by default. CometBFT has four. */
   readonly maxConnections?: number;
+  /** Bounds of what CometBFT's mempool takes, for one of its usual size by default. */
+  readonly mempool?: Partial<MempoolOptions>;
 }
 
 export interface AbciServerModules {
@@ -28,6 +31,7 @@ export interface AbciServerModules {
   readonly faults?: FaultPoints;
   /** Snapshots for CometBFT's state sync; stays the caller's. Without it there are none. */
   readonly sync?: StateSync;
+  readonly metrics?: Metrics;
   /** Called after every block that was written; returns at once. */
   readonly committed?: (heightBlocks: bigint) => void;
 }
@@ -36,6 +40,8 @@ export interface AbciServerModules {
 export interface AbciServer extends AsyncDisposable {
   /** Address in the form of CometBFT's `proxy_app`, with the port that was taken. */
   readonly address: string;
+  /** Rejects when the chain has come to rules that this program does not know: it can run no block more. */
+  readonly failed: Promise<never>;
 }
 
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
@@ -71,11 +77,22 @@ class ListeningAbciServer implements AbciServer {
   readonly #handler: AbciHandler;
   readonly #log: Log;
   readonly #connections = new Map<Socket, Promise<void>>();
+  readonly #failure = Promise.withResolvers<never>();
+  #upgrade: AppError | undefined;
   #closing = false;
 
   constructor(
     opts: AbciServerOptions,
-    { application, queries, log, faults, sync, committed, server }: AbciServerModules & { readonly server: Server },
+    {
+      application,
+      queries,
+      log,
+      faults,
+      metrics,
+      sync,
+      committed,
+      server,
+    }: AbciServerModules & { readonly server: Server },
   ) {
     this.#opts = opts;
     this.#server = server;
@@ -85,9 +102,12 @@ class ListeningAbciServer implements AbciServer {
       log,
       faults: faults ?? noFaults,
       snapshots: new SnapshotRequests({ sync, log }),
+      mempool: mirrorOf(application, { ...MIRROR_MEMPOOL, ...opts.mempool }, metrics),
       committed: committed ?? (() => {}),
     });
     this.#log = log;
+    // Awaiting it is optional: a rejection that is not awaited must not end the process.
+    this.#failure.promise.catch(() => undefined);
     server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {
       // Reads and writes report their own faults; this listener is for those between them, which would end the process.
@@ -102,6 +122,10 @@ class ListeningAbciServer implements AbciServer {
     if (bound === null || typeof bound === "string") return this.#opts.address;
     const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
     return `tcp://${host}:${bound.port}`;
+  }
+
+  get failed(): Promise<never> {
+    return this.#failure.promise;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -152,6 +176,8 @@ class ListeningAbciServer implements AbciServer {
         this.#log.warn({ fault: answer.value.error }, "abci connection is closed after an exception");
         await output.end();
         isOver = true;
+        // Once CometBFT has the text: it is what its log says, too.
+        if (this.#upgrade !== undefined) this.#failure.reject(this.#upgrade);
         // What is still under way is read and dropped for a while: a reset would take the exception back.
         setTimeout(() => socket.destroy(), LINGER_MS).unref();
       }
@@ -166,6 +192,7 @@ class ListeningAbciServer implements AbciServer {
       return answer.case === undefined ? exceptionOf("there is no answer") : answer;
     } catch (cause) {
       this.#log.error({ cause, request: request.case }, "abci request failed");
+      if (isAppError(cause, "CHAIN_UPGRADE")) this.#upgrade = cause;
       return exceptionOf(isAppError(cause) ? cause.message : "internal error");
     }
   }
@@ -207,4 +234,16 @@ async function removeDeadSocket(path: string): Promise<void> {
   } finally {
     socket.destroy();
   }
+}
+
+/** CometBFT compares the bytes of a transaction with a block's, and has the transactions. */
+function mirrorOf(application: DrivenApplication, opts: MempoolOptions, metrics: Metrics | undefined): Mempool {
+  return new Mempool(opts, {
+    check: (tx, kind) =>
+      kind === "replacement" ? application.checkReplacement(tx) : application.check(tx, kind === "again"),
+    uncheck: (tx) => application.uncheck(tx),
+    factsOf: (tx) => application.factsOf(tx),
+    maxDataBytes: () => BigInt(Number.MAX_SAFE_INTEGER),
+    ...(metrics === undefined ? {} : { metrics }),
+  });
 }

@@ -18,7 +18,7 @@ function sendAll(node: SyncNode): { stop(): Promise<bigint> } {
   const sending = (async () => {
     let sequence = 0n;
     while (!isOver) {
-      const sent = await node.source.submit(sendTx(sequence, 1n, `number ${sequence}`));
+      const sent = await node.source.submit(sendTx(sequence, 1n, { memo: `number ${sequence}` }));
       if (sent.kind === "checked" && sent.result.code === 0) sequence++;
       const height = newest(node);
       await eventually("another block", () => isOver || newest(node) > height);

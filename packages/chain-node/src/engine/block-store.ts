@@ -3,12 +3,12 @@ import { type Block, type Commit, decodeBlock, decodeCommit, type ValidatorSet }
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { EventLoopQueue } from "../event-loop-queue.ts";
 import { searchBlocks, searchTxs } from "../indexing/search.ts";
+import { SmallCache } from "../mempool/small-cache.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../types.ts";
 import { type BlockMark, COMMIT_KEY, readMark } from "./block-records.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { decodeOutline, decodeTxResult } from "./result-codec.ts";
 import { decodeValidatorSet } from "./set-codec.ts";
-import { SmallCache } from "./small-cache.ts";
 import { pairAt, pairsOfBlock } from "./tx-groups.ts";
 import { readPlace, TABLES } from "./tx-places.ts";
 

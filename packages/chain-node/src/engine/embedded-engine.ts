@@ -9,6 +9,7 @@ import {
   type ValidatorSet,
   ZERO_TIME_NS,
 } from "@turnpike/cometbft";
+import { Mempool, type MempoolOptions } from "../mempool/mempool.ts";
 import type { BlockResults, ConsensusMoment, EmbeddedNode, NodeEvent, StoredBlock, Submission } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
 import { blockRecords } from "./block-records.ts";
@@ -18,7 +19,6 @@ import type { EngineParams } from "./engine-params.ts";
 import type { EventIndexer } from "./event-indexer.ts";
 import { HeldBlocks } from "./held-blocks.ts";
 import type { LastSignState } from "./last-sign-state.ts";
-import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
 import { PowerGuard } from "./power-guard.ts";
@@ -93,6 +93,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
+  #settleFault: { readonly cause: unknown } | undefined;
 
   constructor(opts: EmbeddedEngineOptions, modules: EmbeddedEngineModules) {
     const { application, store, blocks, maker, position, clock, log, faults, metrics, owned, wait } = modules;
@@ -127,8 +128,9 @@ export class EmbeddedEngine implements EmbeddedNode {
       waits: (hash) => this.mempool.has(hash),
     });
     this.mempool = new Mempool(opts.mempool, {
-      check: (tx, again) => (again ? application.check(tx, true) : this.#firstCheck(tx)),
-      signersOf: (tx) => application.signersOf(tx),
+      check: (tx, kind) => (kind === "again" ? application.check(tx, true) : this.#firstCheck(tx, kind)),
+      uncheck: (tx) => application.uncheck(tx),
+      factsOf: (tx) => application.factsOf(tx),
       maxDataBytes: () => this.#maxDataBytes(),
       metrics,
     });
@@ -187,6 +189,7 @@ export class EmbeddedEngine implements EmbeddedNode {
       this.#stop.abort();
       await this.ended.catch(() => undefined);
       await this.#producing;
+      await this.mempool.settle(this.#stop.signal).catch(() => undefined);
       await this.#indexer[Symbol.asyncDispose]();
       await this.#pruner[Symbol.asyncDispose]();
       this.#listeners.clear();
@@ -195,16 +198,17 @@ export class EmbeddedEngine implements EmbeddedNode {
     return this.#closing;
   }
 
-  #firstCheck(tx: Bytes): TxResult {
+  #firstCheck(tx: Bytes, kind: "new" | "replacement"): TxResult {
     const fault = this.#guard.refusal(tx);
     if (fault !== undefined) return refusedTx(fault);
-    const result = this.application.check(tx, false);
+    const result = kind === "new" ? this.application.check(tx, false) : this.application.checkReplacement(tx);
     if (result.code === 0) this.#guard.accepted(tx);
     return result;
   }
 
   async #produce(): Promise<StoredBlock> {
     this.#stop.signal.throwIfAborted();
+    if (this.#settleFault !== undefined) throw this.#settleFault.cause;
     const at = this.#position;
     this.#maker.checkPower(at.validators);
     const built = this.#maker.build(at, this.mempool.reap(this.#opts.params.maxGas));
@@ -226,8 +230,16 @@ export class EmbeddedEngine implements EmbeddedNode {
     await this.#signed?.write({ chainId, address: this.#maker.address, heightBlocks, hash: stored.id.hash });
     for (const event of blockEvents(stored, results)) this.#publish(event);
     this.#pruner.committed(next.nextHeightBlocks - 1n);
-    await this.mempool.settle(this.#stop.signal);
+    const settling = this.mempool.settle(this.#stop.signal);
+    // A block at its time comes before the checks of a full mempool: it takes what is checked until then.
+    if (this.#opts.blockIntervalMs === undefined) await settling;
+    else void settling.catch((cause: unknown) => this.#settleFailed(cause));
     return stored;
+  }
+
+  // The next block ends the node with it, as a fault of the store does.
+  #settleFailed(cause: unknown): void {
+    this.#settleFault ??= { cause };
   }
 
   #run(built: BuiltBlock): BlockResults {

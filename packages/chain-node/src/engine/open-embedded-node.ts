@@ -14,6 +14,7 @@ import { type BlockMeter, ChainApp, chainStartOf, type GenesisDocument, type Sta
 import { type ChainStore, freeBytesOf, openChainStore } from "@turnpike/chain-store";
 import { rfc3339ToNs } from "@turnpike/cometbft";
 import type { Ed25519Signer } from "@turnpike/crypto";
+import { DEFAULT_MEMPOOL, type MempoolOptions } from "../mempool/mempool.ts";
 import { BlockMaker } from "./block-maker.ts";
 import { BlockStore } from "./block-store.ts";
 import { EmbeddedEngine } from "./embedded-engine.ts";
@@ -21,7 +22,6 @@ import { type EngineParams, engineParams } from "./engine-params.ts";
 import { EventIndexer } from "./event-indexer.ts";
 import { nodeIdOf } from "./keys.ts";
 import { LastSignState } from "./last-sign-state.ts";
-import { DEFAULT_MEMPOOL, type MempoolOptions } from "./mempool.ts";
 import { timerWait, type Wait } from "./pacer.ts";
 import { firstPosition, storedPosition } from "./position.ts";
 

@@ -106,10 +106,21 @@ export function testAppState(publicKey: string): Record<string, unknown> {
 /** Bytes of a validator's key that is nobody's. */
 export const NO_VALIDATOR: string = Buffer.alloc(32, 7).toString("base64");
 
-/** A signed transfer from the first account to the second, without a fee. */
-export function sendTx(sequence: bigint, amount: bigint, memo = ""): Uint8Array {
-  const [key] = keys;
-  const [fromAddress, toAddress] = ADDRESSES;
+/** Parts of a transfer that tests change. */
+export interface SendOptions {
+  readonly memo?: string;
+  /** Number of the account that sends; the first by default. */
+  readonly from?: 0 | 1;
+  /** 0 by default. */
+  readonly fee?: bigint;
+  readonly gas?: bigint;
+}
+
+/** A signed transfer from one account to the other. */
+export function sendTx(sequence: bigint, amount: bigint, options: SendOptions = {}): Uint8Array {
+  const { memo = "", from = 0, fee = 0n, gas = 500_000n } = options;
+  const key = keys[from];
+  const [fromAddress, toAddress] = [ADDRESSES[from], ADDRESSES[1 - from]];
   const send = createMessage(bank.MsgSendSchema, {
     fromAddress: must(fromAddress),
     toAddress: must(toAddress),
@@ -124,10 +135,18 @@ export function sendTx(sequence: bigint, amount: bigint, memo = ""): Uint8Array 
   const modeInfo = { sum: { case: "single", value: { mode: signing.SignMode.DIRECT } } } as const;
   const authInfo = createMessage(txs.AuthInfoSchema, {
     signerInfos: [{ publicKey, sequence, modeInfo }],
-    fee: { gasLimit: 500_000n },
+    fee: {
+      gasLimit: gas,
+      amount: fee === 0n ? [] : [createMessage(base.CoinSchema, { denom: DENOM, amount: `${fee}` })],
+    },
   });
   const authInfoBytes = encodeMessage(txs.AuthInfoSchema, authInfo);
-  const document = createMessage(txs.SignDocSchema, { bodyBytes, authInfoBytes, chainId: CHAIN_ID, accountNumber: 0n });
+  const document = createMessage(txs.SignDocSchema, {
+    bodyBytes,
+    authInfoBytes,
+    chainId: CHAIN_ID,
+    accountNumber: BigInt(from),
+  });
   const signature = cosmosSign(encodeMessage(txs.SignDocSchema, document), must(key));
   return encodeMessage(
     txs.TxRawSchema,

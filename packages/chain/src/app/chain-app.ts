@@ -1,10 +1,12 @@
 import { AppError, type Log, silentLog } from "@turnpike/base";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
+import { bytesToText } from "../state/bytes.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import { fail, SDK, type TxResult } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
+import type { TxFacts } from "../tx/tx-facts.ts";
 import { AppQueries } from "./app-queries.ts";
 import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
 import { blockInfoChange, readBlockInfo, readPastBlocks } from "./block-infos.ts";
@@ -180,8 +182,7 @@ export class ChainApp implements DrivenApplication {
   #checkRules(): void {
     const newest = this.#store.latestHeightBlocks();
     if (newest === undefined || this.#start === undefined) return;
-    const reader = this.#store.at(newest);
-    this.#rulesWatch.check(this.#machine.rulesAhead(reader, readBlockInfo(reader, this.chainId)));
+    this.#rulesWatch.check(this.#machine.rulesAhead(this.#store.at(newest)));
   }
 
   run(block: BlockInfo, txs: readonly Bytes[]): RunBlock {
@@ -223,16 +224,54 @@ export class ChainApp implements DrivenApplication {
     return result;
   }
 
+  checkReplacement(tx: Bytes): TxResult {
+    const check = this.#check;
+    if (check === undefined) return noState();
+    const before = new Overlay(check.state);
+    this.#machine.rewind(before, check.block, tx);
+    const rewound = new Set(before.writes().map(([key]) => bytesToText(key)));
+    const state = new Overlay(before);
+    const result = this.#withinBlockGas(this.#machine.runTx(state, check.block, "check", tx));
+    this.#meter.checked(false, result.code);
+    if (result.code !== 0) return result;
+    // Of the sequences nothing changes: others that wait may have used later ones.
+    this.#writeCheck(
+      check,
+      state.writes().filter(([key]) => !rewound.has(bytesToText(key))),
+    );
+    return result;
+  }
+
+  uncheck(tx: Bytes): void {
+    const check = this.#check;
+    if (check === undefined) return;
+    const state = new Overlay(check.state);
+    this.#machine.rewind(state, check.block, tx);
+    this.#writeCheck(check, state.writes());
+  }
+
+  #writeCheck(check: CheckState, writes: readonly StateChange[]): void {
+    for (const [key, value] of writes) {
+      if (value === undefined) check.state.delete(key);
+      else check.state.set(key, value);
+    }
+    this.#observer?.wrote(writes);
+  }
+
+  #withinBlockGas(result: TxResult): TxResult {
+    const most = this.#maxBlockGas;
+    if (result.code !== 0 || most < 0n || result.gasWanted <= most) return result;
+    const { fault } = fail(SDK.invalidGasLimit, `tx gas limit ${result.gasWanted} exceeds block max gas ${most}`);
+    return { ...result, code: fault.code, codespace: fault.codespace, log: fault.text, events: [] };
+  }
+
   #checkOn(check: CheckState, tx: Bytes, again: boolean): TxResult {
     const state = new Overlay(check.state);
     // What waits is asked whether the next block can take it; the SDK asks this of the newest block, and lets it fail there.
     const block = again ? { ...check.block, heightBlocks: check.block.heightBlocks + 1n } : check.block;
-    const result = this.#machine.runTx(state, block, again ? "recheck" : "check", tx);
-    const most = this.#maxBlockGas;
-    if (result.code === 0 && most >= 0n && result.gasWanted > most) {
-      const { fault } = fail(SDK.invalidGasLimit, `tx gas limit ${result.gasWanted} exceeds block max gas ${most}`);
-      return { ...result, code: fault.code, codespace: fault.codespace, log: fault.text, events: [] };
-    }
+    const ran = this.#machine.runTx(state, block, again ? "recheck" : "check", tx);
+    const result = this.#withinBlockGas(ran);
+    if (result !== ran) return result;
     this.#observer?.wrote(state.writes());
     state.commitTo(check.state);
     return result;
@@ -251,9 +290,8 @@ export class ChainApp implements DrivenApplication {
     this.#observer?.began({ stateHeightBlocks, block, writes: () => state.writes() });
   }
 
-  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
-  signersOf(tx: Bytes): readonly string[] {
-    return this.#machine.signersOf(tx);
+  factsOf(tx: Bytes): TxFacts | undefined {
+    return this.#machine.factsOf(tx);
   }
 
   async simulate(tx: Bytes): Promise<TxResult | undefined> {
@@ -318,7 +356,7 @@ export class ChainApp implements DrivenApplication {
     const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
     this.#check = { block: began, state: new Overlay(reader) };
     this.#meter.stands(block, this.#store.earliestHeightBlocks());
-    this.#rulesWatch.stands(this.#machine.rulesAhead(reader, block), newest);
+    this.#rulesWatch.stands(this.#machine.rulesAhead(reader), newest);
     this.#reportCheck();
   }
 }

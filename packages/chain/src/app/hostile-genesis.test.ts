@@ -104,6 +104,46 @@ suite("a genesis that would stop the chain later", () => {
     );
   });
 
+  test("a transfer of an application to itself, which would double its stake", () => {
+    for (const destination_address of [APP, APP.toUpperCase()]) {
+      const pending_transfer = { destination_address, session_end_height: "10" };
+      assertRefused(genesisOf({ app: { pending_transfer } }), /application_list\[0\]\.pending_transfer.*itself/);
+    }
+  });
+
+  test("an account number that two accounts have; those without a number get free ones", () => {
+    const account = (address: string, account_number: string): Json => ({
+      "@type": "/cosmos.auth.v1beta1.BaseAccount",
+      address,
+      account_number,
+    });
+    const auth = (first: string, second: string): Json => ({
+      auth: { accounts: [account(APP, first), account(OWNER, second)] },
+    });
+    assertRefused(genesisOf({ more: auth("7", "7") }), /auth\.accounts.*number 7.*twice/);
+    for (const [first, second] of [
+      ["0", "0"],
+      ["0", "1"],
+      ["7", "3"],
+    ] as const) {
+      const state = begin(genesisOf({ more: auth(first, second) }));
+      const { accounts } = machine.exportGenesis(state, blockAt(0n))["auth"] as { readonly accounts: readonly Json[] };
+      const numbers = accounts.map((one) => (one["base_account"] ?? one) as Json).map((one) => one["account_number"]);
+      assert.equal(new Set(numbers).size, numbers.length);
+    }
+  });
+
+  for (const [field, content] of Object.entries({
+    proposals: [{ id: "1" }],
+    deposits: [{ proposal_id: "1", depositor: OWNER, amount: [STAKE] }],
+    votes: [{ proposal_id: "1", voter: OWNER }],
+  })) {
+    test(`${field} of gov, which nothing would carry out or give back`, () => {
+      assertRefused(genesisOf({ more: { gov: { [field]: content } } }), new RegExp(`app_state\\.gov\\.${field}`));
+      begin(genesisOf({ more: { gov: { [field]: [], params: { quorum: "0.5" } } } }));
+    });
+  }
+
   for (const name of ["application", "gateway", "supplier"]) {
     test(`stakes over what the account of ${name} has`, () => {
       const why = /4999999upokt.*5000000upokt/;

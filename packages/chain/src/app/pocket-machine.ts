@@ -1,5 +1,6 @@
 import { moduleAddress } from "@turnpike/crypto";
 import type { cometTypes } from "@turnpike/proto";
+import { unbuiltContentFault } from "../genesis/unbuilt-modules.ts";
 import { applicationModule } from "../modules/application/application-module.ts";
 import { APPLICATION_MODULE } from "../modules/application/state.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
@@ -104,5 +105,8 @@ export function pocketMachine({
   for (const { messages = {} } of modules) {
     for (const [typeUrl, handler] of Object.entries(messages)) handlers.set(typeUrl, handler);
   }
-  return { machine: new StateMachine({ gasPrices, order: BLOCK_ORDER, rules }, modules), modules };
+  return {
+    machine: new StateMachine({ gasPrices, order: BLOCK_ORDER, rules, genesisFault: unbuiltContentFault }, modules),
+    modules,
+  };
 }

@@ -2,7 +2,6 @@ import { AppError, isAppError } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
 import { plannedUpgrade } from "../modules/upgrade/plan.ts";
-import { addressText } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
@@ -10,10 +9,12 @@ import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
 import { type RuleSet, type Rules, rulesOf } from "../state/rules.ts";
-import { decodeTx } from "../tx/decode.ts";
+import { type DecodedTx, decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
+import { rewind } from "../tx/rewind.ts";
 import { runTx } from "../tx/run-tx.ts";
+import { factsOf, type TxFacts } from "../tx/tx-facts.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 import { RULE_SETS } from "./rule-sets.ts";
 
@@ -27,6 +28,8 @@ export interface StateMachineOptions {
   readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
   /** Rules that blocks can be run by, in their order; by default all that this program has. */
   readonly rules?: readonly RuleSet[];
+  /** Why no chain begins with an `app_state`, beside what its modules find; none by default. */
+  readonly genesisFault?: (appState: Readonly<Record<string, unknown>>) => string | undefined;
 }
 
 /** By what rules the next block is run, and the upgrade that is planned. */
@@ -46,6 +49,13 @@ export interface BlockOutcome {
 
 /** Signatures that are remembered, some 200 bytes each: twice what a mempool holds. */
 const MOST_VERIFIED = 10_000;
+const NO_BLOCK: BlockInfo = {
+  chainId: "",
+  heightBlocks: 0n,
+  timeNanos: 0n,
+  hash: new Uint8Array(0),
+  proposer: new Uint8Array(0),
+};
 const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not Implemented" };
 
 /**
@@ -62,16 +72,18 @@ export class StateMachine {
   readonly #gasPrices: readonly GasPrice[];
   /** Rules that blocks can be run by, in their order. */
   readonly rules: readonly RuleSet[];
+  readonly #genesisFault: NonNullable<StateMachineOptions["genesisFault"]>;
   readonly #decoded = new DecodedTxs();
   readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
-  constructor({ gasPrices, order, rules = RULE_SETS }: StateMachineOptions, modules: readonly Module[]) {
+  constructor({ gasPrices, order, rules = RULE_SETS, genesisFault }: StateMachineOptions, modules: readonly Module[]) {
     this.rules = rules;
     this.#modules = modules;
     this.#beginning = order === undefined ? modules : inOrder(modules, order.beginBlock);
     this.#ending = order === undefined ? modules : inOrder(modules, order.endBlock);
     this.#gasPrices = gasPrices;
+    this.#genesisFault = genesisFault ?? (() => undefined);
     this.#handlers = new Map(modules.flatMap((module) => Object.entries(module.messages ?? {})));
     this.#queries = new Map(modules.flatMap((module) => Object.entries(module.queries ?? {})));
   }
@@ -81,6 +93,8 @@ export class StateMachine {
    * @throws AppError CONFIG_INVALID when a module's part is not valid
    */
   initGenesis(empty: StateReads, block: BlockInfo, appState: Readonly<Record<string, unknown>>): BlockOutcome {
+    const fault = this.#genesisFault(appState);
+    if (fault !== undefined) throw new AppError("CONFIG_INVALID", { message: `The genesis is not valid: ${fault}.` });
     const state = new Overlay(empty);
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
@@ -153,15 +167,30 @@ export class StateMachine {
     return runTx(state, block, mode, bytes, opts);
   }
 
-  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
-  signersOf(bytes: Bytes): readonly string[] {
+  /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
+  factsOf(bytes: Bytes): TxFacts | undefined {
+    const facts = this.#decoded.facts(bytes);
+    if (facts !== undefined) return facts;
+    const decoded = this.#decodedOf(bytes);
+    return decoded === undefined ? undefined : factsOf(decoded);
+  }
+
+  /** Undoes in the mempool's state that a transaction used its signers' sequences, or its timeout. */
+  rewind(state: StateView, block: BlockInfo, bytes: Bytes): void {
+    const decoded = this.#decodedOf(bytes);
+    if (decoded !== undefined) rewind(contextOn(state, block, "check"), decoded);
+  }
+
+  #decodedOf(bytes: Bytes): DecodedTx | undefined {
+    const checked = this.#decoded.find(bytes, "check");
+    if (checked !== undefined) return checked;
     const decoded = decodeTx(bytes, this.#handlers);
-    return decoded.ok ? decoded.value.signers.map(addressText) : [];
+    return decoded.ok ? decoded.value : undefined;
   }
 
   /** What the state after a block says of the rules. */
-  rulesAhead(reader: StateReads, block: BlockInfo): RulesAhead {
-    const ctx = contextOn(new Overlay(reader), block, "query");
+  rulesAhead(reader: StateReads): RulesAhead {
+    const ctx = contextOn(new Overlay(reader), NO_BLOCK, "query");
     return { rules: rulesOf(ctx), plan: plannedUpgrade(ctx) };
   }
 

@@ -2,6 +2,7 @@ import type { BlockRecord, Bytes } from "@turnpike/chain-store";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
+import type { TxFacts } from "../tx/tx-facts.ts";
 import type { BlockOutcome } from "./state-machine.ts";
 
 /** Answer of a query of the application, as `abci_query` gives it. */
@@ -105,4 +106,18 @@ export interface DrivenApplication extends Application {
   fitting(txs: readonly Bytes[]): number;
   /** Checks a transaction for the mempool. @param again it was checked before and a block was committed since */
   check(tx: Bytes, again: boolean): TxResult;
+  /**
+   * Checks a transaction that has the sequences, or the timeout, of one that waits and was checked on the newest state. The other's
+   * fee stays counted until the next block.
+   */
+  checkReplacement(tx: Bytes): TxResult;
+  /**
+   * Undoes in the mempool's state that a transaction used its sequences, or its timeout: one that left the mempool without a
+   * block, and that none of the same signers follows there. Its fee stays counted until the next block.
+   */
+  uncheck(tx: Bytes): void;
+  /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
+  factsOf(tx: Bytes): TxFacts | undefined;
+  /** Maximum gas of a block; -1: any. */
+  readonly maxBlockGas: bigint;
 }

@@ -1,3 +1,5 @@
+import { isRecord } from "@turnpike/base";
+
 /**
  * Sections of `app_state` of modules that this chain does not have, as a real node's genesis has them. Nothing here reads them:
  * without them `genesis validate` of the real command line refuses the file.
@@ -121,3 +123,14 @@ export const UNBUILT_MODULES: Readonly<Record<string, unknown>> = {
   },
   vesting: {},
 };
+
+/** Lists of the module gov whose entries something would have to carry out or to give back. */
+const GOV_LISTS = ["proposals", "deposits", "votes"] as const;
+
+/** Why a genesis holds content that this chain would lose; undefined when it does not. */
+export function unbuiltContentFault({ gov }: Readonly<Record<string, unknown>>): string | undefined {
+  if (!isRecord(gov)) return undefined;
+  const list = GOV_LISTS.find((name) => Array.isArray(gov[name]) && gov[name].length > 0);
+  if (list === undefined) return undefined;
+  return `app_state.gov.${list} is not empty, and this chain has no governance by votes: end proposals before the export`;
+}

@@ -47,6 +47,16 @@ export interface RawEntry {
   readonly chargedBytes: number;
 }
 
+/** A changed entry; without a value it was removed. */
+export type RawChange = RawEntry | (Omit<RawEntry, "value"> & { readonly value: undefined });
+
+/** What is kept of a collection's entries. */
+export interface CollectionDerivation<T> {
+  readonly make: (entries: Iterable<RawEntry>) => T;
+  /** Gives what `make` gives after changes, each key once; the value before stays as it is. Left out: made anew. */
+  readonly update?: (value: T, changes: readonly RawChange[]) => T;
+}
+
 /** A typed map of a module's state. Every use costs gas as a store of the SDK does; the module's name in the key is free. */
 export class Collection<K, V> {
   /** The module's name and the prefix: what all keys begin with. */
@@ -98,7 +108,12 @@ export class Collection<K, V> {
 
   /** Entries in the order of the keys' bytes. */
   *entries(ctx: Context, options: WalkOptions = {}): Generator<readonly [key: K, value: V]> {
-    for (const [key, value] of this.rawEntries(ctx, options)) yield [this.#key.decode(key), this.#value.decode(value)];
+    for (const [key, value] of this.rawEntries(ctx, options)) yield this.decode(key, value);
+  }
+
+  /** An entry of {@link rawEntries}. */
+  decode(key: Bytes, value: Bytes): readonly [key: K, value: V] {
+    return [this.#key.decode(key), this.#value.decode(value)];
   }
 
   /** Entries as they are stored, the keys without the collection's prefix, where decoding all of them would cost too much. */
@@ -133,9 +148,10 @@ export class Collection<K, V> {
 
   /**
    * What `make` makes of all entries whose keys begin with `within`, which the state keeps while they stay as they are. It
-   * costs no gas: the caller takes that of the entries that it uses. Made once, beside the collection.
+   * costs no gas: the caller takes that of the entries that it uses. Made once, beside the collection. With `update` a changed
+   * entry costs what `update` takes, and not `make`.
    */
-  derivation<T>(make: (entries: Iterable<RawEntry>) => T): (ctx: Context, within: Bytes) => T {
+  derivation<T>({ make, update }: CollectionDerivation<T>): (ctx: Context, within: Bytes) => T {
     const start = this.#start;
     const chargedBytes = (key: Bytes, value: Bytes): number => this.#chargedBytes(key, value);
     const derivation: Derivation<T> = {
@@ -148,6 +164,18 @@ export class Collection<K, V> {
         };
         return make(raw());
       },
+      ...(update === undefined
+        ? {}
+        : {
+            update(value, changes) {
+              const raw = changes.map(([full, entry]) => {
+                const key = full.subarray(start.length);
+                if (entry === undefined) return { key, value: undefined, chargedBytes: 0 };
+                return { key, value: entry, chargedBytes: chargedBytes(key, entry) };
+              });
+              return update(value, raw);
+            },
+          }),
     };
     return ({ state }, within) => {
       const prefix = joinBytes(start, within);

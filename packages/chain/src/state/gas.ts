@@ -24,13 +24,23 @@ export const STORE_GAS = {
 export const writeGas = (keyBytes: number, valueBytes: number): bigint =>
   STORE_GAS.writeFlat + STORE_GAS.writePerByte * BigInt(keyBytes + valueBytes);
 
-/**
- * Gas of an iterator that passes entries of these sizes (key and value): opening it costs the first entry, and each step the
- * entry that it leaves.
- */
+/** Entries that an iterator passes: their sizes are of key and value. */
+export interface WalkedEntries {
+  /** Bytes of all of them. */
+  readonly bytes: number;
+  readonly firstBytes: number;
+  readonly entries: number;
+}
+
+/** Gas of an iterator: opening it costs the first entry, and each step the entry that it leaves. */
+export function walkGas({ bytes, firstBytes, entries }: WalkedEntries): bigint {
+  return STORE_GAS.readPerByte * BigInt(bytes + firstBytes) + STORE_GAS.nextFlat * BigInt(entries + 1);
+}
+
+/** Gas of an iterator that passes entries of these sizes. */
 export function iteratorGas(entryBytes: readonly number[]): bigint {
-  const bytes = entryBytes.reduce((sum, entry) => sum + entry, entryBytes[0] ?? 0);
-  return STORE_GAS.readPerByte * BigInt(bytes) + STORE_GAS.nextFlat * BigInt(entryBytes.length + 1);
+  const bytes = entryBytes.reduce((sum, entry) => sum + entry, 0);
+  return walkGas({ bytes, firstBytes: entryBytes[0] ?? 0, entries: entryBytes.length });
 }
 
 /** Counts gas up to a limit. */

@@ -52,6 +52,7 @@ export const SDK = {
   txTooLarge: sdk(21, "tx too large"),
   txTimeoutHeight: sdk(30, "tx timeout height"),
   unknownExtensionOptions: sdk(31, "unknown extension options"),
+  mempoolIsFull: sdk(20, "mempool is full"),
   wrongSequence: sdk(32, "incorrect account sequence"),
   notSupported: sdk(37, "feature not supported"),
   invalidGasLimit: sdk(41, "invalid gas limit"),

@@ -100,6 +100,18 @@ suite("overlay", () => {
     const texts: Derivation<readonly string[]> = {
       make: (entries) => [...entries].map(([k, v]) => `${bytesToText(k)}=${bytesToText(v)}`),
     };
+    // The same as a sorted map, which takes changes over one by one.
+    const updating: Derivation<ReadonlyMap<string, string>> = {
+      make: (entries) => new Map([...entries].map(([k, v]) => [bytesToText(k), bytesToText(v)])),
+      update(value, changes) {
+        const next = new Map(value);
+        for (const [k, v] of changes) {
+          if (v === undefined) next.delete(bytesToText(k));
+          else next.set(bytesToText(k), bytesToText(v));
+        }
+        return new Map([...next].sort(([a], [b]) => (a < b ? -1 : 1)));
+      },
+    };
     const step = fc.record({ write, does: fc.constantFrom("write", "write", "commit", "discard") });
     const prefixes = [[], [1], [255], [1, 2]].map((bytes) => Uint8Array.from(bytes));
     fc.assert(
@@ -123,12 +135,15 @@ suite("overlay", () => {
         let top = new Overlay(bottom);
         const check = (): void => {
           for (const prefix of prefixes) {
-            assert.deepEqual(top.derived(texts, prefix), texts.make(top.range({ prefix })));
-            assert.deepEqual(top.derived(texts, prefix), texts.make(top.range({ prefix })));
+            for (let time = 0; time < 2; time++) {
+              assert.deepEqual(top.derived(texts, prefix), texts.make(top.range({ prefix })));
+              const updated = [...top.derived(updating, prefix)];
+              assert.deepEqual(updated, [...updating.make(top.range({ prefix }))]);
+            }
           }
         };
         check();
-        assert.equal(madeBelow, keeps ? 2 * prefixes.length : 0);
+        assert.equal(madeBelow, keeps ? 4 * prefixes.length : 0);
         for (const { write: one, does } of steps) {
           if (does === "commit") top.commitTo(bottom);
           else if (does === "discard") top = new Overlay(bottom);

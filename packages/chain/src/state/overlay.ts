@@ -10,13 +10,18 @@ export interface StateView extends StateReads {
   delete(key: Bytes): void;
 }
 
+/** Derived values that stay in memory; each is of entries that were written here. */
+const MAX_DERIVED = 8;
 /** Values of the state below that stay in memory, and the longest of them: some 20 MB at most. */
 const MOST_READS = 10_000;
 const MOST_KEPT_BYTES = 2_048;
 
 interface Derived {
+  readonly derivation: Derivation<unknown>;
   readonly prefix: string;
-  readonly value: unknown;
+  value: unknown;
+  /** Keys under the prefix that were written since. */
+  readonly changed: Set<string>;
 }
 
 interface Bounds {
@@ -47,7 +52,7 @@ export class Overlay implements StateView {
   readonly #sorted: string[] = [];
   #unsorted: string[] = [];
   // Of prefixes under which something was written here.
-  readonly #derived = new Map<Derivation<unknown>, Derived>();
+  readonly #derived: Derived[] = [];
 
   constructor(base: StateReads) {
     this.#base = base;
@@ -102,11 +107,33 @@ export class Overlay implements StateView {
     if (this.#base.derived !== undefined && this.#after(undefined, low, high) === undefined) {
       return this.#base.derived(derivation, prefix);
     }
-    const kept = this.#derived.get(derivation);
-    if (kept?.prefix === low) return kept.value as T;
-    const value = derivation.make(this.range({ prefix }));
-    this.#derived.set(derivation, { prefix: low, value });
-    return value;
+    let derived = this.#derived.find((one) => one.derivation === derivation && one.prefix === low);
+    if (derived === undefined) {
+      derived = this.#derivedBelow(derivation, prefix, { low, high }) ?? {
+        derivation,
+        prefix: low,
+        value: derivation.make(this.range({ prefix })),
+        changed: new Set(),
+      };
+      if (this.#derived.length >= MAX_DERIVED) this.#derived.shift();
+      this.#derived.push(derived);
+    }
+    if (derived.changed.size > 0) {
+      const changes = Array.from(derived.changed, (key): StateChange => [textToBytes(key), this.#writes.get(key)]);
+      derived.value = derivation.update?.(derived.value as T, changes);
+      derived.changed.clear();
+    }
+    return derived.value as T;
+  }
+
+  // Of the state below, with all that was written here still to be taken over.
+  #derivedBelow<T>(derivation: Derivation<T>, prefix: Bytes, { low, high }: Bounds): Derived | undefined {
+    if (this.#base.derived === undefined || derivation.update === undefined) return undefined;
+    const changed = new Set<string>();
+    for (let key = this.#after(undefined, low, high); key !== undefined; key = this.#after(key, low, high)) {
+      changed.add(key);
+    }
+    return { derivation, prefix: low, value: this.#base.derived(derivation, prefix), changed };
   }
 
   /** Writes everything into the state below, which must be one that can be written, and discards it here. */
@@ -129,7 +156,7 @@ export class Overlay implements StateView {
     this.#writes.clear();
     this.#sorted.length = 0;
     this.#unsorted = [];
-    this.#derived.clear();
+    this.#derived.length = 0;
   }
 
   /** What differs from the state below, in the order of the keys. */
@@ -166,8 +193,11 @@ export class Overlay implements StateView {
   #write(key: string, value: Bytes | undefined): void {
     if (!this.#writes.has(key)) this.#unsorted.push(key);
     this.#writes.set(key, value);
-    for (const [derivation, { prefix }] of this.#derived) {
-      if (key.startsWith(prefix)) this.#derived.delete(derivation);
+    for (let i = this.#derived.length - 1; i >= 0; i--) {
+      const derived = this.#derived[i];
+      if (derived === undefined || !key.startsWith(derived.prefix)) continue;
+      if (derived.derivation.update === undefined) this.#derived.splice(i, 1);
+      else derived.changed.add(key);
     }
   }
 

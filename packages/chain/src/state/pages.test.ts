@@ -11,9 +11,9 @@ import { Overlay } from "./overlay.ts";
 
 const numbers = new Collection({ module: "m", prefix: Uint8Array.of(1), key: uint64Codec, value: textCodec });
 
-function stateOf(count: number) {
+function stateOf(count: number, textOf = (i: number): string => `${i}`) {
   const inner = new Overlay({ get: () => undefined, range: () => [] });
-  const counted = { reads: 0 };
+  const counted = { reads: 0, decodes: 0 };
   const state = new Overlay({
     get: (key) => inner.get(key),
     *range(options: RangeOptions) {
@@ -31,10 +31,14 @@ function stateOf(count: number) {
     proposer: new Uint8Array(0),
   };
   const ctx: Context = { block, mode: "query", state, gas: new GasMeter(), events: [] };
-  for (let i = 0; i < count; i++) numbers.set({ ...ctx, state: inner }, BigInt(i), `${i}`);
+  for (let i = 0; i < count; i++) numbers.set({ ...ctx, state: inner }, BigInt(i), textOf(i));
   const page = (init: Parameters<typeof createMessage<typeof baseQuery.PageRequestSchema>>[1]) => {
     const request = createMessage(baseQuery.PageRequestSchema, init);
-    const found = collectionPage(ctx, numbers, { request, item: (_, text) => text });
+    const item = (_: bigint, text: string): string => {
+      counted.decodes++;
+      return text;
+    };
+    const found = collectionPage(ctx, numbers, { request, item });
     assert.ok(found.ok);
     return found;
   };
@@ -67,6 +71,30 @@ suite("pages", () => {
       seen,
       Array.from({ length: 500 }, (_, i) => `${499 - i}`),
     );
+  });
+
+  test("a page that is full by bytes ends early, and its next keys lead to every entry once, in both directions", () => {
+    const { page } = stateOf(7, () => "a".repeat(400_000));
+    for (const reverse of [false, true]) {
+      const sizes: number[] = [];
+      let key = new Uint8Array(0);
+      do {
+        const { items, pagination } = page({ limit: 10_000n, key, reverse, countTotal: true });
+        assert.equal(pagination.total, key.length === 0 ? 7n : 0n);
+        sizes.push(items.length);
+        key = Uint8Array.from(pagination.nextKey);
+      } while (key.length > 0);
+      assert.deepEqual(sizes, [3, 3, 1]);
+    }
+    const huge = stateOf(2, () => "a".repeat(3_000_000)).page({ limit: 2n });
+    assert.deepEqual([huge.items.length, huge.pagination.nextKey.length], [1, 8]);
+  });
+
+  test("entries that are passed or counted are not decoded", () => {
+    const { page, counted } = stateOf(1_000);
+    const { items, pagination } = page({ limit: 2n, offset: 500n, countTotal: true });
+    assert.deepEqual([items, pagination.total], [["500", "501"], 1_000n]);
+    assert.deepEqual([counted.reads, counted.decodes], [1_000, 2]);
   });
 
   test("an offset behind the end is an empty page", () => {

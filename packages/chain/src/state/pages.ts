@@ -11,6 +11,9 @@ const DEFAULT_PAGE_ENTRIES = 100n;
  */
 const MOST_PAGE_ENTRIES = 10_000n;
 
+/** Maximum size of a page's items: one that is full by bytes ends early, with a next key. A larger item is a page of its own. */
+const MAX_PAGE_BYTES = 1_048_576;
+
 /** Where a page's walk begins and ends. */
 export interface PageWalk {
   /** First key bytes. */
@@ -18,6 +21,21 @@ export interface PageWalk {
   /** Key bytes that are no longer walked over. */
   readonly to?: Uint8Array;
   readonly reverse: boolean;
+}
+
+/** An entry of a walk. What it shows is made of those that are on the page, and not of those that are passed or counted. */
+export interface PageEntry<T> {
+  readonly key: Uint8Array;
+  /** Undefined passes the entry over. */
+  item(): T | undefined;
+  /** Size of the item in an answer, more or less. */
+  bytesOf(item: T): number;
+}
+
+/** How a page is cut. */
+export interface PageCut {
+  /** Entries may be passed over, and do not count then: the item of each is made. */
+  readonly passesOver?: boolean;
 }
 
 /** One page of a list, or the gRPC text of what is wrong with the request. */
@@ -32,7 +50,8 @@ export type Page<T> =
  */
 export function pageOf<T>(
   request: baseQuery.PageRequest | undefined,
-  walk: (options: PageWalk) => Iterable<readonly [key: Uint8Array, item: T]>,
+  walk: (options: PageWalk) => Iterable<PageEntry<T>>,
+  { passesOver = false }: PageCut = {},
 ): Page<T> {
   const key = request?.key ?? new Uint8Array(0);
   const offset = request?.offset ?? 0n;
@@ -43,19 +62,26 @@ export function pageOf<T>(
   const counts = key.length === 0 && (request === undefined || wanted === 0n || request.countTotal);
   const reverse = request?.reverse === true;
   const items: T[] = [];
+  let bytes = 0;
   let nextKey = new Uint8Array(0);
   let seen = 0n;
   const start = bytesToText(key);
   const bounds = key.length === 0 ? {} : reverse ? { to: concatBytes(key, Uint8Array.of(0)) } : { from: key };
-  for (const [at, item] of walk({ reverse, ...bounds })) {
-    if (reverse && key.length > 0 && bytesToText(at) > start) continue;
+  for (const entry of walk({ reverse, ...bounds })) {
+    if (reverse && key.length > 0 && bytesToText(entry.key) > start) continue;
+    const hasRoom = nextKey.length === 0 && BigInt(items.length) < limit && bytes < MAX_PAGE_BYTES;
+    const isShown = seen >= offset && hasRoom;
+    const item = isShown || passesOver ? entry.item() : undefined;
+    if (item === undefined && (isShown || passesOver)) continue;
     seen++;
     if (seen <= offset) continue;
-    if (BigInt(items.length) < limit) items.push(item);
-    else {
-      if (nextKey.length === 0) nextKey = Uint8Array.from(at);
-      if (!counts) break;
+    if (isShown && item !== undefined) {
+      items.push(item);
+      bytes += entry.bytesOf(item);
+      continue;
     }
+    if (nextKey.length === 0) nextKey = Uint8Array.from(entry.key);
+    if (!counts) break;
   }
   return {
     ok: true,

@@ -68,4 +68,7 @@ export type ThreadAnswer =
   | { readonly kind: "fault"; readonly code: string; readonly message: string };
 
 /** What a thread sends. */
-export type ThreadReply = { readonly kind: "ready" } | ({ readonly id: number } & ThreadAnswer);
+export type ThreadReply =
+  | { readonly kind: "ready" }
+  /** `runMs`: what the work took. */
+  | ({ readonly id: number; readonly runMs?: number } & ThreadAnswer);

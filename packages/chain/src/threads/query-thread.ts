@@ -143,7 +143,11 @@ if (parentPort !== null) {
   const thread = new QueryThread(data);
   port.on("message", (request: ThreadRequest) => {
     if (request.kind === "state") thread.keep(request);
-    else send({ id: request.id, ...thread.answer(request.work) });
+    else {
+      const startMs = performance.now();
+      const answer = thread.answer(request.work);
+      send({ id: request.id, runMs: performance.now() - startMs, ...answer });
+    }
   });
   send({ kind: "ready" });
 }

@@ -1,15 +1,23 @@
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { mock, suite, test } from "node:test";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { silentLog } from "@turnpike/base";
+import { application, type baseQuery, createMessage, encodeMessage } from "@turnpike/proto";
 import { virtualClock } from "@turnpike/testkit";
 import { Overlay } from "../state/overlay.ts";
 import { Deadline, TimedReads } from "./deadline.ts";
-import type { ThreadRequest, ThreadWork } from "./messages.ts";
+import type { QueryWork, ThreadRequest, ThreadWork } from "./messages.ts";
 import { QueryThreads, type ThreadPort } from "./query-threads.ts";
 
-const WORK: ThreadWork = { kind: "grpc", path: "/a.b/C", data: new Uint8Array(0), heightBlocks: 0n };
+const WORK: QueryWork = { kind: "grpc", path: "/a.b/C", data: new Uint8Array(0), heightBlocks: 0n };
 const ANSWER = { ok: true, value: Uint8Array.of(1), heightBlocks: 1n } as const;
+
+function allApplications(pagination: MessageInitShape<typeof baseQuery.PageRequestSchema>): ThreadWork {
+  const request = createMessage(application.QueryAllApplicationsRequestSchema, { pagination });
+  const data = encodeMessage(application.QueryAllApplicationsRequestSchema, request);
+  return { ...WORK, path: "/pocket.application.Query/AllApplications", data };
+}
 
 class FakeThread extends EventEmitter {
   readonly got: ThreadRequest[] = [];
@@ -30,10 +38,11 @@ class FakeThread extends EventEmitter {
     return 0;
   }
 
-  answer(): void {
+  answer(runMs?: number): void {
     const request = this.got.shift();
     assert.ok(request?.kind === "work");
-    this.emit("message", { id: request.id, kind: "grpc", answer: ANSWER });
+    const took = runMs === undefined ? {} : { runMs };
+    this.emit("message", { id: request.id, ...took, kind: "grpc", answer: ANSWER });
   }
 }
 
@@ -139,6 +148,36 @@ suite("query threads", () => {
     thread(started, 0).answer();
     thread(started, 0).answer();
     assert.equal((await asked[4])?.kind, "grpc");
+    assert.equal(threads.waiting, 0);
+  });
+
+  test("attack: short work passes lists that take long, of which a thread has one at a time", async () => {
+    const { threads, started } = begin({ maxUnderWay: 64, maxWaiting: 1_000 });
+    const list = allApplications({ limit: 10_000n });
+    const heavy = Array.from({ length: 70 }, () => threads.ask(list));
+    const one = thread(started, 0);
+    assert.equal(one.got.length, 1);
+    assert.deepEqual(await Promise.all(heavy.slice(65)), Array(5).fill({ kind: "busy" }));
+    const short = [threads.ask(WORK), threads.ask(allApplications({ limit: 100n, key: Uint8Array.of(1) }))];
+    assert.deepEqual(
+      one.got.map((request) => request.kind === "work" && request.id),
+      [1, 66, 67],
+    );
+    one.answer(300);
+    one.answer(1);
+    one.answer(1);
+    await Promise.all([heavy[0], ...short]);
+    assert.deepEqual(
+      one.got.map((request) => request.kind === "work" && request.id),
+      [2],
+    );
+    // Work that turned out to be short is no longer kept back.
+    for (let i = 0; i < 30; i++) one.answer(1);
+    await Promise.all(heavy.slice(0, 31));
+    const quick = [threads.ask(list), threads.ask(list)];
+    assert.deepEqual(one.got.length, 3);
+    while (one.got.length > 0) one.answer(1);
+    await Promise.all([...heavy, ...quick]);
     assert.equal(threads.waiting, 0);
   });
 

@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { AppError, type Clock, type Log, type Metrics, noMetrics, systemClock } from "@turnpike/base";
 import { chainQueriesWaiting, chainQueryThreadsLostTotal } from "../metrics.ts";
 import type { ThreadAnswer, ThreadData, ThreadReply, ThreadRequest, ThreadWork } from "./messages.ts";
+import { WorkCosts, type WorkKind } from "./work-costs.ts";
 
 export interface QueryThreadsOptions extends ThreadData {
   /** Threads that answer. */
@@ -38,6 +39,8 @@ interface Job {
   readonly before: Before;
   readonly askedMs: number;
   readonly resolve: (outcome: WorkOutcome) => void;
+  readonly workKind: WorkKind | undefined;
+  readonly isHeavy: boolean;
 }
 
 interface Thread {
@@ -50,6 +53,8 @@ interface Thread {
 }
 
 const HEAP_MB = 512;
+/** Heavy work that waits; each takes up to some hundreds of milliseconds. */
+const MAX_HEAVY_WAITING = 64;
 /** A thread that starts loads its modules and opens the store: a second or two, more on a cold disk. */
 const MAX_START_MS = 60_000;
 
@@ -74,8 +79,11 @@ export class QueryThreads implements AsyncDisposable {
   readonly #start: (data: ThreadData) => ThreadPort;
   readonly #threads = new Set<Thread>();
   readonly #ending = new Set<Promise<unknown>>();
+  readonly #costs = new WorkCosts();
   #waiting: Job[] = [];
   #taken = 0;
+  // A thread has one of these at a time, so that short work waits for one of them at most.
+  #heavy: Job[] = [];
   #nextId = 1;
   #isClosed = false;
 
@@ -92,7 +100,7 @@ export class QueryThreads implements AsyncDisposable {
   get waiting(): number {
     let running = 0;
     for (const { jobs } of this.#threads) running += jobs.size;
-    return this.#waiting.length - this.#taken + running;
+    return this.#waiting.length - this.#taken + this.#heavy.length + running;
   }
 
   /** Starts the threads that are not there yet: otherwise the first work waits until one has loaded its modules. */
@@ -113,9 +121,14 @@ export class QueryThreads implements AsyncDisposable {
   /** Asks a thread, and starts one where there are fewer than may be. Never rejects. */
   ask(work: ThreadWork, before: Before = () => []): Promise<WorkOutcome> {
     if (this.#isClosed || this.waiting >= this.#opts.maxWaiting) return Promise.resolve({ kind: "busy" });
+    const workKind = this.#costs.kindOf(work);
+    const isHeavy = workKind !== undefined && this.#costs.isHeavy(workKind);
+    if (isHeavy && this.#heavy.length >= MAX_HEAVY_WAITING) return Promise.resolve({ kind: "busy" });
     return new Promise((resolve) => {
       const askedMs = this.#clock.monotonicMs();
-      this.#waiting.push({ id: this.#nextId++, work, before, askedMs, resolve });
+      const job = { id: this.#nextId++, work, before, askedMs, resolve, workKind, isHeavy };
+      if (isHeavy) this.#heavy.push(job);
+      else this.#waiting.push(job);
       this.#next();
     });
   }
@@ -123,7 +136,8 @@ export class QueryThreads implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     const underWay = [...this.#threads].flatMap(({ jobs }) => [...jobs.values()]);
-    const jobs = [...this.#waiting.slice(this.#taken), ...underWay];
+    const jobs = [...this.#waiting.slice(this.#taken), ...this.#heavy, ...underWay];
+    this.#heavy = [];
     this.#waiting = [];
     this.#taken = 0;
     for (const { resolve } of jobs) resolve({ kind: "busy" });
@@ -157,6 +171,7 @@ export class QueryThreads implements AsyncDisposable {
     if (!("id" in reply)) return;
     const job = thread.jobs.get(reply.id);
     thread.jobs.delete(reply.id);
+    if (job?.workKind !== undefined && reply.runMs !== undefined) this.#costs.ran(job.workKind, reply.runMs);
     job?.resolve(reply);
     this.#next();
   }
@@ -171,10 +186,11 @@ export class QueryThreads implements AsyncDisposable {
     this.#next();
   }
 
-  #idle(): Thread | undefined {
+  #idle(isHeavy: boolean): Thread | undefined {
     if (this.#threads.size < this.#opts.threads) return this.#begin();
     let idlest: Thread | undefined;
     for (const thread of this.#threads) {
+      if (isHeavy && [...thread.jobs.values()].some((job) => job.isHeavy)) continue;
       if (thread.jobs.size < (idlest?.jobs.size ?? this.#opts.maxUnderWay)) idlest = thread;
     }
     return idlest;
@@ -182,21 +198,25 @@ export class QueryThreads implements AsyncDisposable {
 
   #next(): void {
     this.#metrics.set(chainQueriesWaiting, this.waiting, { threads: this.#opts.name });
-    while (this.#waiting.length > this.#taken) {
-      const thread = this.#idle();
-      if (thread === undefined) return;
-      const job = this.#take();
-      if (job === undefined) return;
-      if (this.#clock.monotonicMs() - job.askedMs > this.#opts.maxWaitMs) {
-        job.resolve({ kind: "busy" });
-        continue;
-      }
-      thread.jobs.set(job.id, job);
-      for (const request of job.before(thread.isFresh)) thread.port.postMessage(request);
-      thread.isFresh = false;
-      const request: ThreadRequest = { kind: "work", id: job.id, work: job.work };
-      thread.port.postMessage(request);
+    while (this.#waiting.length > this.#taken && this.#handOn(false, () => this.#take()));
+    while (this.#heavy.length > 0 && this.#handOn(true, () => this.#heavy.shift()));
+  }
+
+  /** Gives a thread the next work; false when none has room for it. */
+  #handOn(isHeavy: boolean, take: () => Job | undefined): boolean {
+    const thread = this.#idle(isHeavy);
+    const job = thread === undefined ? undefined : take();
+    if (thread === undefined || job === undefined) return false;
+    if (this.#clock.monotonicMs() - job.askedMs > this.#opts.maxWaitMs) {
+      job.resolve({ kind: "busy" });
+      return true;
     }
+    thread.jobs.set(job.id, job);
+    for (const request of job.before(thread.isFresh)) thread.port.postMessage(request);
+    thread.isFresh = false;
+    const request: ThreadRequest = { kind: "work", id: job.id, work: job.work };
+    thread.port.postMessage(request);
+    return true;
   }
 
   // Taken from the front by its index: a long list is not moved for every job.

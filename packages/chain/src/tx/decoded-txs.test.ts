@@ -3,7 +3,14 @@ import { suite, test } from "node:test";
 import type { DecodedTx } from "./decode.ts";
 import { DecodedTxs } from "./decoded-txs.ts";
 
-const decoded = (bytes: Uint8Array): DecodedTx => ({ bytes }) as unknown as DecodedTx;
+const decoded = (bytes: Uint8Array): DecodedTx =>
+  ({
+    bytes,
+    fee: { amount: [], gasLimit: 1n },
+    body: { unordered: false },
+    authInfo: { signerInfos: [] },
+    signers: [],
+  }) as unknown as DecodedTx;
 
 suite("decoded transactions", () => {
   test("what a check read is found by the same bytes until a block has run them, and by no equal ones", () => {

@@ -1,6 +1,7 @@
 import type { Bytes } from "@turnpike/chain-store";
 import type { ExecutionMode } from "../state/context.ts";
 import type { DecodedTx } from "./decode.ts";
+import { factsOf, type TxFacts } from "./tx-facts.ts";
 
 /** Longest transaction that is kept decoded: a full mempool of them takes some 50 MB. */
 const MOST_BYTES = 4_096;
@@ -12,6 +13,7 @@ const MOST_BYTES = 4_096;
  */
 export class DecodedTxs {
   readonly #kept = new WeakMap<Bytes, DecodedTx>();
+  readonly #facts = new WeakMap<Bytes, TxFacts>();
 
   /** What was kept of these bytes. A block runs them once: kept blocks must not hold what was read of all their transactions. */
   find(bytes: Bytes, mode: ExecutionMode): DecodedTx | undefined {
@@ -20,8 +22,15 @@ export class DecodedTxs {
     return decoded;
   }
 
+  /** Facts of a long transaction that a check has read. */
+  facts(bytes: Bytes): TxFacts | undefined {
+    return this.#facts.get(bytes);
+  }
+
   /** Keeps what a check of the mempool read. */
   keep(bytes: Bytes, mode: ExecutionMode, decoded: DecodedTx): void {
-    if ((mode === "check" || mode === "recheck") && bytes.length <= MOST_BYTES) this.#kept.set(bytes, decoded);
+    if (mode !== "check" && mode !== "recheck") return;
+    if (bytes.length <= MOST_BYTES) this.#kept.set(bytes, decoded);
+    else if (mode === "check") this.#facts.set(bytes, factsOf(decoded));
   }
 }

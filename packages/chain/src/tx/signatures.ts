@@ -70,7 +70,8 @@ function signerAccount(ctx: Context, address: Bytes): Outcome<Account> {
   return fail(SDK.unknownAddress, `account ${addressText(address)} does not exist`);
 }
 
-function changed(account: Account, change: Partial<auth.BaseAccount>): Account {
+/** The account with these fields changed. */
+export function changedAccount(account: Account, change: Partial<auth.BaseAccount>): Account {
   return { ...account, base: { ...account.base, ...change } };
 }
 
@@ -87,7 +88,7 @@ function setPublicKey(ctx: Context, tx: DecodedTx, i: number, address: Bytes): O
   const account = signerAccount(ctx, address);
   if (!account.ok) return account;
   if (account.value.base.pubKey === undefined) {
-    setAccount(ctx, address, changed(account.value, { pubKey: packAccountKey(key) }));
+    setAccount(ctx, address, changedAccount(account.value, { pubKey: packAccountKey(key) }));
   }
   return done(undefined);
 }
@@ -244,6 +245,7 @@ export function incrementSequences(ctx: Context, tx: DecodedTx): void {
   if (tx.body.unordered) return;
   for (const address of tx.signers) {
     const account = getAccount(ctx, address);
-    if (account !== undefined) setAccount(ctx, address, changed(account, { sequence: account.base.sequence + 1n }));
+    if (account !== undefined)
+      setAccount(ctx, address, changedAccount(account, { sequence: account.base.sequence + 1n }));
   }
 }

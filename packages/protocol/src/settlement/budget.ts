@@ -52,6 +52,25 @@ export function newSessionBudget(options: {
   };
 }
 
+/**
+ * Stake that an application has at least once its earlier sessions are settled: each of them takes at most its part of what
+ * there is then, and no more than what is claimed of it. Nothing else lowers a stake that sessions share.
+ *
+ * @param earlier sessions that are not settled yet, the first to be settled first, with the most that can be claimed of each
+ */
+export function stakeAfterSessions(
+  stakeUpokt: bigint,
+  pendingSessions: bigint,
+  earlier: readonly { readonly mostClaimedUpokt?: bigint }[],
+): bigint {
+  let remaining = stakeUpokt;
+  for (const { mostClaimedUpokt } of earlier) {
+    const part = remaining / pendingSessions;
+    remaining -= mostClaimedUpokt === undefined ? part : least(part, mostClaimedUpokt);
+  }
+  return remaining;
+}
+
 /** Counts a claim that will be settled in. Claims that expire must stay out, or they would starve the others' bonus. */
 export function addToBudget(budget: SessionBudget, costUpokt: bigint): void {
   if (costUpokt < budget.floorUpokt) budget.unusedUpokt += budget.floorUpokt - costUpokt;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
 import { bytesToHex, type Log, silentLog } from "@turnpike/base";
+import { signTx } from "@turnpike/chain-client";
 import { moduleAddress, sha256 } from "@turnpike/crypto";
 import { authz, bank, base, createMessage, packAny, proof, service } from "@turnpike/proto";
 import { claimedUpokt, type SessionHeader } from "@turnpike/protocol";
@@ -188,7 +189,8 @@ suite("ClaimRunner", () => {
   });
 
   test("transactions that a node lost are sent again, and one that it keeps losing is replaced", async () => {
-    await using rig = await SupplierRig.start(PROVE_ALL);
+    // No fee is raised.
+    await using rig = await SupplierRig.start(PROVE_ALL, { claims: { maxFeeUpokt: 1n } });
     const header = await rig.serve(3);
     const sent: string[] = [];
     const { client } = rig.running;
@@ -207,6 +209,68 @@ suite("ClaimRunner", () => {
     isLosing = false;
     await rig.reach(13n);
     assert.equal(rig.stateOf(header).phase, "claimed");
+  });
+
+  /** Makes blocks up to a height; another account pays for the whole gas of each. */
+  async function crowd(rig: SupplierRig, feeUpokt: bigint): Promise<(heightBlocks: bigint) => Promise<void>> {
+    const { client } = rig.running;
+    const payer = chainParty("faucet");
+    const { chainId } = await client.status();
+    const account = (await client.account(payer.address)) ?? assert.fail("no account");
+    let { sequence } = account;
+    const send = createMessage(bank.MsgSendSchema, {
+      fromAddress: payer.address,
+      toAddress: payer.address,
+      amount: [createMessage(base.CoinSchema, { denom: "upokt", amount: "1" })],
+    });
+    return async (heightBlocks) => {
+      while (rig.chain.heightBlocks < heightBlocks) {
+        const tx = {
+          messages: [packAny(bank.MsgSendSchema, send)],
+          chainId,
+          accountNumber: account.accountNumber,
+          order: { kind: "ordered", sequence } as const,
+          gasLimit: 400_000_000n,
+          fee: [{ denom: "upokt", amount: feeUpokt }],
+        };
+        const { code, log } = await client.broadcast(signTx(tx, payer));
+        assert.equal(code, 0, log);
+        sequence++;
+        await rig.block();
+      }
+    };
+  }
+
+  test("claims and proofs are in time on a chain whose blocks another account fills, at a fee that rises as the windows end", async () => {
+    await using rig = await SupplierRig.start(PROVE_ALL);
+    const header = await rig.serve(3);
+    await rig.reach(7n);
+    // Ten times what the supplier's transactions pay for a unit of gas at first.
+    const crowdedUntil = await crowd(rig, 40_000n);
+    await crowdedUntil(14n);
+    assert.equal(rig.stateOf(header).phase, "claimed");
+    await crowdedUntil(22n);
+    const { outcome, feesUpokt } = rig.stateOf(header);
+    assert.equal(outcome?.kind, "settled");
+    // Each was in a block once.
+    assert.ok(feesUpokt > 2n && feesUpokt <= 2n * 64n, `${feesUpokt} upokt of fees`);
+    const { client } = rig.running;
+    const query = `message.sender='${chainParty("supplier").address}' AND tx.height>7`;
+    const { total } = await client.searchTxs({ query, page: 1, perPage: 10, newestFirst: false });
+    assert.equal(total, 2n);
+  });
+
+  test("a raised fee stays below its bound, and below the worth of a claim", async () => {
+    await using rig = await SupplierRig.start(PROVE_ALL, { claims: { maxFeeUpokt: 20n } });
+    const header = await rig.serve(3);
+    await rig.reach(7n);
+    const crowdedUntil = await crowd(rig, 400_000n);
+    await crowdedUntil(13n);
+    assert.equal(rig.stateOf(header).phase, "sealed");
+    await crowdedUntil(15n);
+    const { outcome, feesUpokt } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "lost");
+    assert.deepEqual([outcome.why, feesUpokt], ["claim-window-missed", 0n]);
   });
 
   test("a transaction that never appears is not looked up after its timeout", async () => {

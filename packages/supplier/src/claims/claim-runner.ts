@@ -58,6 +58,8 @@ export interface ClaimRunnerOptions {
   readonly txTimeoutMs?: number;
   /** Fee for so much gas; one upokt for a million units by default. */
   readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
+  /** Maximum that a transaction's fee is raised to as a window ends; 100,000 by default. */
+  readonly maxFeeUpokt?: bigint;
 }
 
 export interface ClaimRunnerModules {
@@ -123,14 +125,19 @@ export class ClaimRunner implements AsyncDisposable {
 
   constructor(options: ClaimRunnerOptions, modules: ClaimRunnerModules) {
     const { log = silentLog, metrics = noMetrics, faults = noFaults, client, head } = modules;
-    const { signer, txTimeoutMs, feeFor } = options;
+    const { signer, txTimeoutMs, feeFor, maxFeeUpokt } = options;
     this.#options = options;
     this.#modules = modules;
     this.#log = log.child({ operatorAddress: signer.address });
     this.#metrics = metrics;
     this.#faults = faults;
     this.#txs = new OperatorTxs(
-      { signer, ...(txTimeoutMs === undefined ? {} : { txTimeoutMs }), ...(feeFor === undefined ? {} : { feeFor }) },
+      {
+        signer,
+        ...(txTimeoutMs === undefined ? {} : { txTimeoutMs }),
+        ...(feeFor === undefined ? {} : { feeFor }),
+        ...(maxFeeUpokt === undefined ? {} : { maxFeeUpokt }),
+      },
       { client, log: this.#log, metrics, faults, signal: this.#ended.signal },
     );
     this.#listening = head.onBlock((mark) => this.#heard(mark));
@@ -463,7 +470,11 @@ export class ClaimRunner implements AsyncDisposable {
         sessionHeader: head.header,
         rootHash: claim.rootHash,
       });
+      const { claimFrom, claimTo } = sendHeights(head.terms.windows);
       wanted.push({
+        fromBlocks: claimFrom,
+        toBlocks: claimTo,
+        valueUpokt: claim.expectedUpokt,
         key: `claim ${session.name} ${Buffer.from(claim.rootHash).toString("hex")}`,
         message: async () => packAny(proof.MsgCreateClaimSchema, message),
         isEarly: newest.heightBlocks < head.terms.windows.claimOpenHeight,
@@ -476,7 +487,10 @@ export class ClaimRunner implements AsyncDisposable {
     const wanted = sessions.map((session): WantedMessage => {
       const { head } = session;
       const { proofOpenHeight } = head.terms.windows;
+      const { proveFrom, proveTo } = sendHeights(head.terms.windows);
       return {
+        fromBlocks: proveFrom,
+        toBlocks: proveTo,
         key: `proof ${session.name}`,
         message: async () => {
           const seed = await this.#hashAt(proofOpenHeight - 1n);

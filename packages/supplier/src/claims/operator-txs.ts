@@ -27,6 +27,11 @@ export interface WantedMessage {
   readonly message: () => Promise<Any | undefined>;
   /** True when the chain accepts it only from the next block on: then it cannot be simulated. */
   readonly isEarly: boolean;
+  /** First and last height at which sending it is of use. */
+  readonly fromBlocks: bigint;
+  readonly toBlocks: bigint;
+  /** Worth of the message: a raised fee is not above it. Undefined: any. */
+  readonly valueUpokt?: bigint;
 }
 
 /** A transaction that ended. */
@@ -46,6 +51,8 @@ interface OperatorTxsOptions {
   readonly maxMessages?: number;
   /** Fee for so much gas; one upokt for a million units by default. */
   readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
+  /** Maximum that a fee is raised to as a window ends; 100,000 by default. */
+  readonly maxFeeUpokt?: bigint;
 }
 
 interface OperatorTxsModules {
@@ -57,15 +64,32 @@ interface OperatorTxsModules {
   readonly signal: AbortSignal;
 }
 
-interface PendingTx {
-  readonly kind: TxKind;
-  readonly keys: readonly string[];
+/** A transaction as it is signed with one fee. */
+interface SignedVersion {
   readonly hash: string;
   readonly bytes: Uint8Array;
+  readonly fee: readonly Amount[];
   readonly feeUpokt: bigint;
-  readonly sentAtBlocks: bigint;
+}
+
+/**
+ * A transaction on its way. Its versions differ in their fees alone and have one timeout, so that the chain takes one of them at
+ * most.
+ */
+interface PendingTx {
+  readonly kind: TxKind;
+  readonly batch: readonly BatchItem[];
+  readonly unsigned: UnsignedTx;
   readonly timeoutNanos: bigint;
+  /** The newest first. */
+  readonly versions: SignedVersion[];
+  sentAtBlocks: bigint;
   broadcastAtBlocks: bigint;
+}
+
+interface BatchItem {
+  readonly wanted: WantedMessage;
+  readonly message: Any;
 }
 
 const NANOS_PER_SECOND = 1_000_000_000;
@@ -73,8 +97,10 @@ const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
 /** A node's mempool accepts a megabyte. */
 const MAX_BYTES = 1_000_000;
-/** A transaction that is in no block after so many may have been dropped: another one is made. */
+/** A transaction that is in no block after so many may have been dropped: another version is made. */
 const GIVE_UP_BLOCKS = 3n;
+/** Versions of a transaction that are looked up. */
+const MAX_VERSIONS = 8;
 /** Percent of the simulated gas. */
 const GAS_ADJUSTMENT = 150n;
 /** Gas of one message that cannot be simulated. */
@@ -83,6 +109,10 @@ const BLIND_GAS: Readonly<Record<TxKind, bigint>> = { claim: 300_000n, proof: 60
 const BLIND_GAS_PER_BYTE = 15n;
 /** Longest wait for all transactions that are looked up after a block. */
 const RECONCILE_MS = 5_000;
+const MAX_FEE_UPOKT = 100_000n;
+/** Last blocks of a window in which each raises the fee of what is in no block yet, to so many times that of the block before. */
+const RAISING_BLOCKS = 4n;
+const RAISE_FACTOR = 8n;
 const KNOWN = /already exists in cache/;
 
 /**
@@ -101,7 +131,13 @@ export class OperatorTxs {
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
 
   constructor(options: OperatorTxsOptions, { client, log, metrics, faults, signal }: OperatorTxsModules) {
-    this.#options = { txTimeoutMs: TX_TIMEOUT_MS, maxMessages: MAX_MESSAGES, feeFor: usualFee, ...options };
+    this.#options = {
+      txTimeoutMs: TX_TIMEOUT_MS,
+      maxMessages: MAX_MESSAGES,
+      feeFor: usualFee,
+      maxFeeUpokt: MAX_FEE_UPOKT,
+      ...options,
+    };
     this.#client = client;
     this.#log = log;
     this.#metrics = metrics;
@@ -114,16 +150,26 @@ export class OperatorTxs {
     const ended: EndedTx[] = [];
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RECONCILE_MS)]);
     for (const tx of new Set(this.#pending.values())) {
-      const found = await this.#client.tx(tx.hash, signal).catch(() => undefined);
-      if (found !== undefined || timeNanos >= tx.timeoutNanos) this.#drop(tx);
-      if (found === undefined) continue;
-      const { kind, keys, feeUpokt } = tx;
+      const included = await this.#includedOf(tx, signal);
+      if (included !== undefined || timeNanos >= tx.timeoutNanos) this.#drop(tx);
+      if (included === undefined) continue;
+      const { kind, batch } = tx;
+      const keys = batch.map(({ wanted }) => wanted.key);
+      const [{ feeUpokt }, found] = included;
       const isGood = found.code === 0;
       this.#count(kind, isGood ? "included" : "failed");
       if (!isGood) this.#sayFailed(kind, found);
       ended.push({ kind, keys, feeUpokt, isGood });
     }
     return ended;
+  }
+
+  async #includedOf({ versions }: PendingTx, signal: AbortSignal): Promise<[SignedVersion, IncludedTx] | undefined> {
+    for (const version of versions) {
+      const included = await this.#client.tx(version.hash, signal).catch(() => undefined);
+      if (included !== undefined) return [version, included];
+    }
+    return undefined;
   }
 
   /** Sees to it that messages get into a block. Faults are logged: the next block brings another attempt. */
@@ -133,7 +179,7 @@ export class OperatorTxs {
     for (const item of wanted) {
       const pending = this.#pending.get(item.key);
       if (pending === undefined) fresh.push(item);
-      else if (this.#isOver(pending, newest)) {
+      else if (newest.timeNanos >= pending.timeoutNanos) {
         this.#drop(pending);
         fresh.push(item);
       } else again.add(pending);
@@ -145,18 +191,45 @@ export class OperatorTxs {
     }
   }
 
-  #isOver({ sentAtBlocks, timeoutNanos }: PendingTx, newest: BlockMark): boolean {
-    return newest.heightBlocks >= sentAtBlocks + GIVE_UP_BLOCKS || newest.timeNanos >= timeoutNanos;
-  }
-
-  async #sendAgain(pending: PendingTx, { heightBlocks }: BlockMark): Promise<void> {
+  async #sendAgain(pending: PendingTx, newest: BlockMark): Promise<void> {
+    const { heightBlocks } = newest;
     if (pending.broadcastAtBlocks >= heightBlocks) return;
     pending.broadcastAtBlocks = heightBlocks;
-    await this.#broadcast(pending, "sent-again");
+    await this.#broadcast(pending, this.#raise(pending, newest) ? "raised" : "sent-again");
+  }
+
+  /** Signs a transaction anew with a higher fee, when a window of its messages ends or it may have been dropped. */
+  #raise(pending: PendingTx, { heightBlocks }: BlockMark): boolean {
+    const { batch, unsigned, versions } = pending;
+    const [current] = versions;
+    const isOverdue = heightBlocks >= pending.sentAtBlocks + GIVE_UP_BLOCKS;
+    const fee = this.#feeAt(unsigned.gasLimit, batch, heightBlocks);
+    const isHigher = current === undefined || feeUpoktOf(fee) * 10n >= current.feeUpokt * 11n;
+    if (!isHigher && !isOverdue) return false;
+    // Another gas limit: a node must not take it for the one that it has seen and lost.
+    const gasLimit = unsigned.gasLimit + (isHigher ? 0n : BigInt(versions.length));
+    versions.unshift(this.#signed({ ...unsigned, gasLimit, fee: isHigher ? fee : (current?.fee ?? fee) }));
+    versions.splice(MAX_VERSIONS);
+    pending.sentAtBlocks = heightBlocks;
+    return true;
+  }
+
+  /** The usual fee, raised with each of the last blocks of a window, but for the first height at which there was something to send. */
+  #feeAt(gasLimit: bigint, batch: readonly BatchItem[], heightBlocks: bigint): readonly Amount[] {
+    const { feeFor, maxFeeUpokt } = this.#options;
+    const raises = batch.map(({ wanted: { fromBlocks, toBlocks } }) =>
+      least(heightBlocks - fromBlocks, RAISING_BLOCKS - (toBlocks - heightBlocks)),
+    );
+    const highest = raises.reduce((high, one) => (one > high ? one : high), 0n);
+    const worth = batch.reduce((sum, { wanted }) => sum + (wanted.valueUpokt ?? maxFeeUpokt), 0n);
+    return feeFor(gasLimit).map(({ denom, amount }) => {
+      const raised = least(amount * RAISE_FACTOR ** highest, least(maxFeeUpokt, worth));
+      return { denom, amount: denom === "upokt" && raised > amount ? raised : amount };
+    });
   }
 
   async #sendNew(kind: TxKind, wanted: readonly WantedMessage[], newest: BlockMark): Promise<void> {
-    let batch: { key: string; message: Any }[] = [];
+    let batch: BatchItem[] = [];
     let bytes = 0;
     const isEarly = wanted[0]?.isEarly === true;
     const flush = async (): Promise<void> => {
@@ -164,22 +237,17 @@ export class OperatorTxs {
       batch = [];
       bytes = 0;
     };
-    for (const { key, message } of wanted) {
-      const made = await message();
-      if (made === undefined) continue;
-      if (batch.length >= this.#options.maxMessages || bytes + made.value.length > MAX_BYTES) await flush();
-      batch.push({ key, message: made });
-      bytes += made.value.length;
+    for (const item of wanted) {
+      const message = await item.message();
+      if (message === undefined) continue;
+      if (batch.length >= this.#options.maxMessages || bytes + message.value.length > MAX_BYTES) await flush();
+      batch.push({ wanted: item, message });
+      bytes += message.value.length;
     }
     await flush();
   }
 
-  async #sendBatch(
-    kind: TxKind,
-    batch: readonly { readonly key: string; readonly message: Any }[],
-    newest: BlockMark,
-    isEarly: boolean,
-  ): Promise<void> {
+  async #sendBatch(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<void> {
     let pending: PendingTx;
     try {
       pending = await this.#sign(kind, batch, newest, isEarly);
@@ -198,21 +266,19 @@ export class OperatorTxs {
         return;
       }
       this.#count(kind, "refused");
-      this.#log.error({ kind, text: cause.message, session: batch[0]?.key }, "the chain refuses a claim or proof");
+      this.#log.error(
+        { kind, text: cause.message, session: batch[0]?.wanted.key },
+        "the chain refuses a claim or proof",
+      );
       return;
     }
-    for (const { key } of batch) this.#pending.set(key, pending);
+    for (const { wanted } of batch) this.#pending.set(wanted.key, pending);
     await this.#faults.reach(kind === "claim" ? "supplier.claim.signed" : "supplier.proof.signed");
     await this.#broadcast(pending, "sent");
     await this.#faults.reach(kind === "claim" ? "supplier.claim.sent" : "supplier.proof.sent");
   }
 
-  async #sign(
-    kind: TxKind,
-    batch: readonly { readonly key: string; readonly message: Any }[],
-    newest: BlockMark,
-    isEarly: boolean,
-  ): Promise<PendingTx> {
+  async #sign(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<PendingTx> {
     const { signer, feeFor, txTimeoutMs } = this.#options;
     const { chainId, accountNumber } = await this.#known();
     this.#mark = (this.#mark + 1) % NANOS_PER_SECOND;
@@ -227,20 +293,23 @@ export class OperatorTxs {
     const trial = isEarly ? undefined : signTx({ ...shared, gasLimit: 0n, fee: feeFor(1n) }, signer);
     const gasLimit =
       trial === undefined ? blind : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
-    const fee = feeFor(gasLimit);
-    const bytes = signTx({ ...shared, gasLimit, fee }, signer);
-    const feeUpokt = fee.reduce((sum, { denom, amount }) => (denom === "upokt" ? sum + amount : sum), 0n);
     const { heightBlocks } = newest;
+    const unsigned: UnsignedTx = { ...shared, gasLimit, fee: this.#feeAt(gasLimit, batch, heightBlocks) };
+    const versions = [this.#signed(unsigned)];
     return {
       kind,
-      keys: batch.map(({ key }) => key),
-      hash: bytesToHex(sha256(bytes)).toUpperCase(),
-      bytes,
-      feeUpokt,
-      sentAtBlocks: heightBlocks,
+      batch,
+      unsigned,
       timeoutNanos,
+      versions,
+      sentAtBlocks: heightBlocks,
       broadcastAtBlocks: heightBlocks,
     };
+  }
+
+  #signed(tx: UnsignedTx): SignedVersion {
+    const bytes = signTx(tx, this.#options.signer);
+    return { hash: bytesToHex(sha256(bytes)).toUpperCase(), bytes, fee: tx.fee, feeUpokt: feeUpoktOf(tx.fee) };
   }
 
   async #known(): Promise<{ readonly chainId: string; readonly accountNumber: bigint }> {
@@ -258,17 +327,26 @@ export class OperatorTxs {
     return this.#account;
   }
 
-  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again"): Promise<void> {
-    const { kind, bytes, keys } = pending;
+  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<void> {
+    const { kind, batch, versions } = pending;
+    const [version] = versions;
+    if (version === undefined) return;
+    const { bytes, feeUpokt } = version;
     try {
       const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
       if (code === 0) {
         this.#count(kind, outcome);
-        this.#log.info({ kind, hash, messages: keys.length }, "a transaction was sent");
+        this.#log.info({ kind, hash, messages: batch.length, feeUpokt }, "a transaction was sent");
+        return;
+      }
+      this.#count(kind, "refused");
+      if (outcome === "raised" && versions.length > 1) {
+        // The version before is still there, and the node replaces none, or not at this fee.
+        versions.shift();
+        this.#log.warn({ kind, code, codespace, text: log, feeUpokt }, "the node does not replace a transaction");
         return;
       }
       this.#drop(pending);
-      this.#count(kind, "refused");
       this.#log.error({ kind, code, codespace, text: log }, "the node refuses a transaction");
     } catch (cause) {
       // The node has it; whether it is still in the mempool shows in the next blocks.
@@ -286,8 +364,8 @@ export class OperatorTxs {
   }
 
   #drop(pending: PendingTx): void {
-    for (const key of pending.keys) {
-      if (this.#pending.get(key) === pending) this.#pending.delete(key);
+    for (const { wanted } of pending.batch) {
+      if (this.#pending.get(wanted.key) === pending) this.#pending.delete(wanted.key);
     }
   }
 
@@ -295,3 +373,8 @@ export class OperatorTxs {
     this.#metrics.count(supplierTxsTotal, { kind, outcome });
   }
 }
+
+const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
+
+const feeUpoktOf = (fee: readonly Amount[]): bigint =>
+  fee.reduce((sum, { denom, amount }) => (denom === "upokt" ? sum + amount : sum), 0n);

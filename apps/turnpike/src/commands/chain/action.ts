@@ -15,6 +15,10 @@ export interface ChainStartOptions {
   readonly home?: string;
 }
 
+export interface ChainRunOptions extends ChainStartOptions {
+  readonly unsafeSkipUpgrades?: string;
+}
+
 export interface ChainExportOptions extends ChainStartOptions {
   readonly height?: string;
 }
@@ -24,23 +28,34 @@ export interface ChainExportOptions extends ChainStartOptions {
  * 70 MB grow to four times as much, on a machine with much memory; a collection of that size is a few milliseconds of this thread.
  */
 const HEAP_GROWTH = "--heap-growing-percent=40";
+const HEIGHT = /^[1-9]\d{0,18}$/;
+
 function homeOf(opts: ChainStartOptions, config: Config): string {
   return nodeFolder(opts.home, config.chain.home);
 }
 
+function skippedHeights(text: string | undefined): ReadonlySet<bigint> {
+  const parts = text === undefined ? [] : text.split(",");
+  if (!parts.every((part) => HEIGHT.test(part))) {
+    throw new AppError("USAGE", { message: "--unsafe-skip-upgrades: expected heights, such as 100 or 100,200." });
+  }
+  return new Set(parts.map(BigInt));
+}
+
 /** Runs a node until a signal ends it. */
-export async function start(opts: ChainStartOptions, context: CommandContext): Promise<void> {
+export async function start(opts: ChainRunOptions, context: CommandContext): Promise<void> {
+  const skipHeights = skippedHeights(opts.unsafeSkipUpgrades);
   const config = configOf(context, opts.config);
   const output = outputOf(opts);
   const log = createLog({ level: config.log.level, name: "chain" });
   setFlagsFromString(HEAP_GROWTH);
   await serve(context, { log }, async () => {
-    const running = await startChain(config, homeOf(opts, config), { log });
+    const running = await startChain(config, homeOf(opts, config), { log, skipHeights });
     const { urls } = running;
     output.result({ ready: true, chainId: running.chainId, ...urls });
     for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(7)} ${url}`);
     return {
-      ...(running.failed === undefined ? {} : { failed: running.failed }),
+      failed: running.failed,
       [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
     };
   });
@@ -50,7 +65,7 @@ export async function start(opts: ChainStartOptions, context: CommandContext): P
 export async function exportState(opts: ChainExportOptions, context: CommandContext): Promise<void> {
   const config = configOf(context, opts.config);
   const log = createLog({ level: config.log.level === "info" ? "warn" : config.log.level, name: "chain" });
-  if (opts.height !== undefined && !/^[1-9]\d{0,18}$/.test(opts.height)) {
+  if (opts.height !== undefined && !HEIGHT.test(opts.height)) {
     throw new AppError("USAGE", { message: "--height: expected a height, such as 100." });
   }
   const height = opts.height === undefined ? undefined : BigInt(opts.height);

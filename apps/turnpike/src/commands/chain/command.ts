@@ -1,7 +1,8 @@
 import { Command, Option } from "commander";
 import { type CommandContext, withConfig, withJson } from "../../cli/context.ts";
-import type { ChainExportOptions, ChainStartOptions } from "./action.ts";
+import type { ChainExportOptions, ChainRunOptions, ChainStartOptions } from "./action.ts";
 import type { ChainInitOptions } from "./init.ts";
+import type { ChainRulesOptions } from "./rules.ts";
 import { snapshotCommand } from "./snapshot/command.ts";
 import { testnetCommand } from "./testnet/command.ts";
 import { verifyCommand } from "./verify/command.ts";
@@ -17,6 +18,7 @@ export function chainCommand(context: CommandContext): Command {
     .addCommand(initCommand(context))
     .addCommand(startCommand(context))
     .addCommand(exportCommand(context))
+    .addCommand(rulesCommand(context))
     .addCommand(snapshotCommand(context))
     .addCommand(verifyCommand(context))
     .addCommand(testnetCommand(context))
@@ -57,9 +59,14 @@ function startCommand(context: CommandContext): Command {
             "With chain.engine: cometbft it is the application of a CometBFT node, which serves its own RPC.",
         )
         .option("--home <folder>", HOME)
-        .action(async (_opts: ChainStartOptions, self: Command) => {
+        .option(
+          "--unsafe-skip-upgrades <heights>",
+          "drop the upgrade that is planned for such a height (100,200) and go on by the old rules; unsafe: validators " +
+            "that do not all do the same part for good",
+        )
+        .action(async (_opts: ChainRunOptions, self: Command) => {
           const { start } = await import("./action.ts");
-          await start(self.optsWithGlobals<ChainStartOptions>(), context);
+          await start(self.optsWithGlobals<ChainRunOptions>(), context);
         }),
     ),
   );
@@ -75,6 +82,24 @@ function exportCommand(context: CommandContext): Command {
         .action(async (_opts: ChainExportOptions, self: Command) => {
           const { exportState } = await import("./action.ts");
           await exportState(self.optsWithGlobals<ChainExportOptions>(), context);
+        }),
+    ),
+  );
+}
+
+function rulesCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("rules")
+        .description(
+          "Shows by which rules this program can run blocks, which a chain has, and which upgrade it has planned: of the node " +
+            "that runs in --home or at --node, or of the store of one that is stopped.",
+        )
+        .option("--home <folder>", HOME)
+        .option("--node <url>", "RPC of a node that runs")
+        .action(async (_opts: ChainRulesOptions, self: Command) => {
+          const { rules } = await import("./rules.ts");
+          await rules(self.optsWithGlobals<ChainRulesOptions>(), context);
         }),
     ),
   );

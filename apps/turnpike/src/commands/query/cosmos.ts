@@ -1,4 +1,4 @@
-import type { auth, authz, bank, staking } from "@turnpike/proto";
+import type { auth, authz, bank, staking, upgrade } from "@turnpike/proto";
 import { type QueryTable, query } from "./row.ts";
 
 const ADDRESS = { name: "<address>", says: "an address, or the name of a key" };
@@ -191,6 +191,43 @@ export const COSMOS_QUERY_TABLES: readonly QueryTable[] = [
         says: "Shows the module's parameters.",
         example: "",
         ask: () => query<typeof staking.Query.method.params>("/cosmos.staking.v1beta1.Query/Params", {}),
+      },
+    ],
+  },
+  {
+    module: "upgrade",
+    says: "changes of the chain's rules",
+    shape: "compact",
+    rows: [
+      {
+        name: "plan",
+        says: "Shows the upgrade that is planned.",
+        example: "",
+        ask: () => query<typeof upgrade.Query.method.currentPlan>("/cosmos.upgrade.v1beta1.Query/CurrentPlan", {}),
+      },
+      {
+        name: "applied",
+        says: "Shows the height at which an upgrade was applied; 0 when it was not.",
+        args: [{ name: "<upgrade-name>", says: "name of the upgrade" }],
+        example: "v2",
+        ask: ({ args: [name = ""] }) =>
+          query<typeof upgrade.Query.method.appliedPlan>("/cosmos.upgrade.v1beta1.Query/AppliedPlan", { name }),
+      },
+      {
+        name: "module-versions",
+        says: "Lists the modules with the versions of their states.",
+        args: [{ name: "[module]", says: "one module; all without" }],
+        example: "",
+        ask: ({ args: [moduleName = ""] }) =>
+          query<typeof upgrade.Query.method.moduleVersions>("/cosmos.upgrade.v1beta1.Query/ModuleVersions", {
+            moduleName,
+          }),
+      },
+      {
+        name: "authority",
+        says: "Shows whose messages plan upgrades.",
+        example: "",
+        ask: () => query<typeof upgrade.Query.method.authority>("/cosmos.upgrade.v1beta1.Query/Authority", {}),
       },
     ],
   },

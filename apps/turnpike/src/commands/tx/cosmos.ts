@@ -138,5 +138,39 @@ const STAKING: TxTable = {
   ],
 };
 
+const UPGRADE: TxTable = {
+  module: "upgrade",
+  says: "plan a change of the chain's rules at a height, and take it back; the DAO may",
+  rows: [
+    {
+      name: "software-upgrade",
+      says: "Plans an upgrade: at its height only programs that have the rules of this name go on.",
+      args: [{ name: "<name>", says: "name of the rules, as the release notes of the new version give it" }],
+      flags: [
+        { flags: "--upgrade-height <height>", says: "first block that is run by them", required: true },
+        { flags: "--upgrade-info <text>", says: "what operators install: a version, or a supervisor's JSON" },
+      ],
+      example: "v2 --upgrade-height 5000 --upgrade-info 'turnpike 0.2.0' --from dao",
+      make: async (input) => [
+        message<typeof authz.MsgExecSchema>("cosmos.authz.v1beta1.MsgExec", {
+          grantee: input.from,
+          msgs: [input.upgradePlan(input.args[0])],
+        }),
+      ],
+    },
+    {
+      name: "cancel-software-upgrade",
+      says: "Takes the planned upgrade back.",
+      example: "--from dao",
+      make: async (input) => [
+        message<typeof authz.MsgExecSchema>("cosmos.authz.v1beta1.MsgExec", {
+          grantee: input.from,
+          msgs: [input.upgradeCancel()],
+        }),
+      ],
+    },
+  ],
+};
+
 /** Commands of the modules that every chain of the Cosmos SDK has. */
-export const COSMOS_TX_TABLES: readonly TxTable[] = [BANK, AUTHZ, STAKING];
+export const COSMOS_TX_TABLES: readonly TxTable[] = [BANK, AUTHZ, STAKING, UPGRADE];

@@ -2,7 +2,18 @@ import { readFile, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { AppError, base64ToBytes, isRecord } from "@turnpike/base";
 import { type Amount, type ChainClient, parseAmounts } from "@turnpike/chain-client";
-import { type Any, AnySchema, authz, createMessage, fromApiJson, packAny, service, session } from "@turnpike/proto";
+import { moduleAddress } from "@turnpike/crypto";
+import {
+  type Any,
+  AnySchema,
+  authz,
+  createMessage,
+  fromApiJson,
+  packAny,
+  service,
+  session,
+  upgrade,
+} from "@turnpike/proto";
 import { type ChainClientFlags, findKey, keyAddresses } from "../../wiring/chain-client.ts";
 import {
   type ApplicationStakeFile,
@@ -28,6 +39,8 @@ export interface TxCall {
   readonly flags: Readonly<Record<string, unknown>>;
 }
 
+// The SDK's programs write Go's zero time where a plan has none.
+const NO_TIME = { seconds: -62_135_596_800n, nanos: 0 };
 const MAX_CARD_BYTES = 262_144;
 const MAX_JSON_BYTES = 4_194_304;
 
@@ -237,6 +250,20 @@ export class TxInput {
       if (!read.ok) throw usage(`${file}: message ${at}: ${read.fault}.`);
       return read.message;
     });
+  }
+
+  /** An upgrade that the flags describe, as a message of the authority, in the name of who signs. @throws AppError USAGE */
+  upgradePlan(name = ""): Any {
+    const height = this.whole(this.text("upgradeHeight") ?? "", "--upgrade-height");
+    const plan = { name, time: NO_TIME, height, info: this.text("upgradeInfo") ?? "" };
+    const fields = { authority: moduleAddress("gov"), plan };
+    return packAny(upgrade.MsgSoftwareUpgradeSchema, createMessage(upgrade.MsgSoftwareUpgradeSchema, fields));
+  }
+
+  /** Takes the planned upgrade back, in the same way. */
+  upgradeCancel(): Any {
+    const fields = { authority: moduleAddress("gov") };
+    return packAny(upgrade.MsgCancelUpgradeSchema, createMessage(upgrade.MsgCancelUpgradeSchema, fields));
   }
 
   /** A grant without limits, of the message of --msg-type. @throws AppError USAGE */

@@ -79,10 +79,14 @@ function init(
   if (fault !== undefined) throw invalid(fault.text);
   applicationParams.set(ctx, undefined, params);
   let staked = 0n;
-  for (const app of applicationList) {
-    const why =
-      applicationFault(app) ?? (getApplication(ctx, app.address) === undefined ? undefined : "it is there twice");
-    if (why !== undefined) throw invalid(`application ${app.address}: ${why}`);
+  for (const [i, app] of applicationList.entries()) {
+    const { address, pendingTransfer } = app;
+    // Joining an application with itself would double its stake.
+    if (pendingTransfer?.destinationAddress.toLowerCase() === address.toLowerCase()) {
+      throw invalid(`application_list[${i}].pending_transfer: ${address} is transferred to itself`);
+    }
+    const why = applicationFault(app) ?? (getApplication(ctx, address) === undefined ? undefined : "it is there twice");
+    if (why !== undefined) throw invalid(`application ${address}: ${why}`);
     setApplication(ctx, app);
     staked += stakeUpokt(app);
   }

@@ -43,8 +43,15 @@ function addAccounts(ctx: Context, state: auth.GenesisState): void {
     if (account === undefined) throw invalid(`an account of type ${any.typeUrl}`);
     return account;
   });
-  // The SDK sorts by number, and moves up a number that is taken.
+  // The SDK sorts by number, and moves up a number that is taken. Of those without one, which its tools write as 0, that is right;
+  // two accounts of one number are a fault of the file: one of them would sign with another number than it has there.
   accounts.sort((a, b) => compare(a.base.accountNumber, b.base.accountNumber));
+  for (const [i, { base }] of accounts.entries()) {
+    if (base.accountNumber === 0n || accounts[i - 1]?.base.accountNumber !== base.accountNumber) continue;
+    throw invalid(
+      `auth.accounts has the account number ${base.accountNumber} twice, the second time of ${base.address}`,
+    );
+  }
   for (const { base, ...rest } of accounts) {
     const address = parseAddress(base.address);
     if (!address.ok || accountsByAddress.has(ctx, address.value)) throw invalid(`the account ${base.address}`);

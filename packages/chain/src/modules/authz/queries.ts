@@ -1,6 +1,6 @@
 import { concatBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
-import { authz, createMessage } from "@turnpike/proto";
+import { authz, createMessage, encodeMessage } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { lengthPrefixedCodec } from "../../state/codecs.ts";
 import { collectionPage } from "../../state/collection-page.ts";
@@ -67,6 +67,7 @@ export const AUTHZ_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const within = lengthPrefixedCodec.encode(grantee.value);
       const found = collectionPage(ctx, grantsByGrantee, {
         within,
+        bytesOf: (grant: authz.GrantAuthorization) => encodeMessage(authz.GrantAuthorizationSchema, grant).length,
         request: request.pagination,
         item: ([to, [from, typeUrl]]) => {
           const grant = getGrant(ctx, { granter: from, grantee: to, typeUrl });

@@ -1,5 +1,5 @@
 import { utf8ToBytes } from "@turnpike/base";
-import { createMessage, proof } from "@turnpike/proto";
+import { createMessage, encodeMessage, proof } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { uint64Codec } from "../../state/codecs.ts";
 import { collectionPage } from "../../state/collection-page.ts";
@@ -14,6 +14,9 @@ import { claims, claimsByEnd, claimsBySupplier, getClaim, getProof, getProofPara
 
 const path = (method: string): string => `/pocket.proof.Query/${method}`;
 
+// Indexes of claims do not hold them.
+const claimBytes = (claim: proof.Claim): number => encodeMessage(proof.ClaimSchema, claim).length;
+
 function claimsPage(ctx: Context, { filter, pagination: request }: proof.QueryAllClaimsRequest): Page<proof.Claim> {
   switch (filter.case) {
     case "supplierOperatorAddress":
@@ -21,12 +24,14 @@ function claimsPage(ctx: Context, { filter, pagination: request }: proof.QueryAl
         request,
         within: utf8ToBytes(filter.value),
         item: ([operator, sessionId]) => getClaim(ctx, sessionId, operator),
+        bytesOf: claimBytes,
       });
     case "sessionEndHeight":
       return collectionPage(ctx, claimsByEnd, {
         request,
         within: uint64Codec.encode(filter.value),
         item: ([, [sessionId, operator]]) => getClaim(ctx, sessionId, operator),
+        bytesOf: claimBytes,
       });
     case "sessionId":
       return collectionPage(ctx, claims, { request, within: utf8ToBytes(filter.value), item: (_, claim) => claim });
@@ -44,7 +49,8 @@ function proofsPage(ctx: Context, { filter, pagination }: proof.QueryAllProofsRe
   };
   return pageOf(pagination, function* ({ from, reverse }) {
     for (const [key, value] of proofs.entries(ctx, { reverse, ...(from === undefined ? {} : { from }) })) {
-      if (fits(key, value)) yield [proofs.keyBytes(key), value];
+      if (!fits(key, value)) continue;
+      yield { key: proofs.keyBytes(key), item: () => value, bytesOf: (item) => item.closestMerkleProof.length };
     }
   });
 }

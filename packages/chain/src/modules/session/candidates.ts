@@ -1,10 +1,11 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { sha3256 } from "@turnpike/crypto";
+import { bytesToText } from "../../state/bytes.ts";
 import { endedTextCodec } from "../../state/codecs.ts";
-import type { RawEntry } from "../../state/collection.ts";
+import type { RawChange, RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
-import { iteratorGas } from "../../state/gas.ts";
+import { type WalkedEntries, walkGas } from "../../state/gas.ts";
 import { serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
 
@@ -44,8 +45,12 @@ function deactivationHeight(value: Bytes): bigint {
   return 0n;
 }
 
+/** A configuration as the state has it. */
 interface StoredCandidate extends Candidate {
+  /** Bytes of its key, which the configurations are in the order of. */
+  readonly key: string;
   readonly deactivationHeight: bigint;
+  readonly chargedBytes: number;
 }
 
 /** Sets of candidates, and sessions drawn of each, that stay in memory for one service. */
@@ -64,62 +69,199 @@ function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
   return made;
 }
 
+/** Candidates of a height, and of all heights until another configuration begins or ends. */
 interface Span {
   readonly candidates: readonly Candidate[];
-  readonly walkGas: bigint;
   /** By limit and preimage. */
   readonly drawn: Map<string, readonly Candidate[]>;
 }
 
-/** All configurations of a service, and the sessions that were drawn of those that hold at a height. */
-class ServiceCandidates {
-  // In store order: by activation, then address.
-  readonly #all: StoredCandidate[] = [];
-  readonly #chargedBytes: number[] = [];
-  // Heights from which others hold than before.
-  readonly #changeHeights: readonly bigint[];
-  readonly #spans = new Map<bigint, Span>();
+function isActive({ activationHeight, deactivationHeight: end }: StoredCandidate, height: bigint): boolean {
+  return activationHeight <= height && (end === 0n || end > height);
+}
 
-  constructor(entries: Iterable<RawEntry>) {
-    const heights = new Set<bigint>();
-    for (const { key, value, chargedBytes } of entries) {
-      const at = key.indexOf(0) + 1;
-      const activationHeight = new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0);
-      const deactivation = deactivationHeight(value);
-      const operator = Uint8Array.from(key.subarray(at + HEIGHT_BYTES));
-      this.#all.push({ operator, activationHeight, deactivationHeight: deactivation });
-      this.#chargedBytes.push(chargedBytes);
-      heights.add(activationHeight).add(deactivation);
-    }
-    this.#changeHeights = [...heights].sort((a, b) => (a < b ? -1 : 1));
+function storedCandidate({ key, value, chargedBytes }: RawEntry): StoredCandidate {
+  const at = key.indexOf(0) + 1;
+  return {
+    key: bytesToText(key),
+    operator: Uint8Array.from(key.subarray(at + HEIGHT_BYTES)),
+    activationHeight: new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0),
+    deactivationHeight: deactivationHeight(value),
+    chargedBytes,
+  };
+}
+
+/** Entries of the walk until a height, as its gas goes by them. */
+interface Walk extends WalkedEntries {
+  readonly firstKey: string;
+}
+
+/** What changed of one configuration; undefined where there is none. */
+interface Replacement {
+  readonly before: StoredCandidate | undefined;
+  readonly now: StoredCandidate | undefined;
+}
+
+/** A walk after a change; undefined when its first entry is gone, so that it has to be made anew. */
+function walkAfter(walk: Walk, height: bigint, { before, now }: Replacement): Walk | undefined {
+  const key = now?.key ?? before?.key ?? "";
+  const old = before !== undefined && before.activationHeight <= height ? before : undefined;
+  const entry = now !== undefined && now.activationHeight <= height ? now : undefined;
+  if (entry === undefined && key === walk.firstKey) return undefined;
+  const isFirst = entry !== undefined && (walk.entries === 0 || key <= walk.firstKey);
+  return {
+    firstKey: isFirst ? key : walk.firstKey,
+    firstBytes: isFirst ? entry.chargedBytes : walk.firstBytes,
+    bytes: walk.bytes + (entry?.chargedBytes ?? 0) - (old?.chargedBytes ?? 0),
+    entries: walk.entries + (entry === undefined ? 0 : 1) - (old === undefined ? 0 : 1),
+  };
+}
+
+function countHeights(counts: Map<bigint, number>, candidate: StoredCandidate | undefined, by: 1 | -1): void {
+  if (candidate === undefined) return;
+  for (const height of [candidate.activationHeight, candidate.deactivationHeight]) {
+    const count = (counts.get(height) ?? 0) + by;
+    if (count === 0) counts.delete(height);
+    else counts.set(height, count);
+  }
+}
+
+/** Changed configurations that are kept beside the list of all; with more of them it is written anew. */
+const MOST_CHANGED = 256;
+
+/** Parts of {@link ServiceCandidates}. */
+interface CandidateParts {
+  /** In store order: by activation, then address. */
+  readonly all: readonly StoredCandidate[];
+  /** Changes since, by key; undefined: removed. */
+  readonly changed: ReadonlyMap<string, StoredCandidate | undefined>;
+  /** How many configurations begin or end at a height. */
+  readonly heights: ReadonlyMap<bigint, number>;
+  readonly spans: Map<bigint, Span>;
+  readonly walks: Map<bigint, Walk>;
+}
+
+/**
+ * All configurations of a service, and the sessions that were drawn of those that hold at a height. A change costs the same however
+ * many suppliers the service has: it leaves the list of all and the sessions of the spans that it is not in.
+ */
+class ServiceCandidates {
+  readonly #parts: CandidateParts;
+  #merged: readonly StoredCandidate[] | undefined;
+
+  private constructor(parts: CandidateParts) {
+    this.#parts = parts;
+  }
+
+  /** @param all in store order */
+  static of(all: readonly StoredCandidate[]): ServiceCandidates {
+    const heights = new Map<bigint, number>();
+    for (const candidate of all) countHeights(heights, candidate, 1);
+    return new ServiceCandidates({ all, changed: new Map(), heights, spans: new Map(), walks: new Map() });
   }
 
   /** Gas of a walk over the configurations up to a height. */
   walkGas(height: bigint): bigint {
-    return this.#span(height).walkGas;
+    return walkGas(bounded(this.#parts.walks, MOST_SPANS, height, () => this.#walk(height)));
   }
 
   /** Suppliers of a session, in its order. */
   draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
-    const span = this.#span(height);
+    const start = this.#startOf(height);
+    const span = bounded(this.#parts.spans, MOST_SPANS, start, () => ({
+      candidates: this.#list().filter((candidate) => isActive(candidate, start)),
+      drawn: new Map(),
+    }));
     const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
     return bounded(span.drawn, MOST_DRAWN, key, () => drawCandidates(preimage, span.candidates, limit));
   }
 
-  #span(height: bigint): Span {
-    const since = this.#changeHeights.findLast((changed) => changed <= height) ?? 0n;
-    return bounded(this.#spans, MOST_SPANS, since, () => this.#spanAt(height));
+  /** The same after changes. A span stays with its sessions when the same candidates are active in it. */
+  updated(changes: readonly RawChange[]): ServiceCandidates {
+    const changed = new Map(this.#parts.changed);
+    const heights = new Map(this.#parts.heights);
+    const spans = new Map(this.#parts.spans);
+    const walks = new Map(this.#parts.walks);
+    for (const change of changes) {
+      const key = bytesToText(change.key);
+      const before = changed.has(key) ? changed.get(key) : this.#listed(key);
+      const now = change.value === undefined ? undefined : storedCandidate(change);
+      changed.set(key, now);
+      countHeights(heights, before, -1);
+      countHeights(heights, now, 1);
+      for (const start of spans.keys()) {
+        const wasActive = before !== undefined && isActive(before, start);
+        if (wasActive !== (now !== undefined && isActive(now, start))) spans.delete(start);
+      }
+      for (const [height, walk] of walks) {
+        const next = walkAfter(walk, height, { before, now });
+        if (next === undefined) walks.delete(height);
+        else walks.set(height, next);
+      }
+    }
+    const { all } = this.#parts;
+    if (changed.size <= MOST_CHANGED) return new ServiceCandidates({ all, changed, heights, spans, walks });
+    return new ServiceCandidates({ all: merged(all, changed), changed: new Map(), heights, spans, walks });
   }
 
-  #spanAt(height: bigint): Span {
-    const next = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
-    const begun = next === -1 ? this.#all : this.#all.slice(0, next);
-    const candidates = begun.filter(({ deactivationHeight: end }) => end === 0n || end > height);
-    return { candidates, walkGas: iteratorGas(this.#chargedBytes.slice(0, begun.length)), drawn: new Map() };
+  #list(): readonly StoredCandidate[] {
+    this.#merged ??= merged(this.#parts.all, this.#parts.changed);
+    return this.#merged;
+  }
+
+  #listed(key: string): StoredCandidate | undefined {
+    const { all } = this.#parts;
+    let [low, high] = [0, all.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((all[middle]?.key ?? "") < key) low = middle + 1;
+      else high = middle;
+    }
+    return all[low]?.key === key ? all[low] : undefined;
+  }
+
+  #walk(height: bigint): Walk {
+    let [bytes, entries] = [0, 0];
+    const [first] = this.#list();
+    for (const { activationHeight, chargedBytes } of this.#list()) {
+      if (activationHeight > height) break;
+      bytes += chargedBytes;
+      entries++;
+    }
+    const isEmpty = first === undefined || entries === 0;
+    return { firstKey: isEmpty ? "" : first.key, firstBytes: isEmpty ? 0 : first.chargedBytes, bytes, entries };
+  }
+
+  // The last height until this one at which a configuration began or ended: candidates are the same since.
+  #startOf(height: bigint): bigint {
+    let start = 0n;
+    for (const changed of this.#parts.heights.keys()) if (changed > start && changed <= height) start = changed;
+    return start;
   }
 }
 
-const candidatesOf = serviceConfigs.derivation((entries) => new ServiceCandidates(entries));
+function merged(
+  all: readonly StoredCandidate[],
+  changed: ReadonlyMap<string, StoredCandidate | undefined>,
+): readonly StoredCandidate[] {
+  if (changed.size === 0) return all;
+  const list = all.filter(({ key }) => !changed.has(key));
+  const added = [...changed.values()].filter((candidate) => candidate !== undefined);
+  added.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const both: StoredCandidate[] = [];
+  let next = 0;
+  for (const candidate of list) {
+    for (let one = added[next]; one !== undefined && one.key < candidate.key; one = added[++next]) both.push(one);
+    both.push(candidate);
+  }
+  for (let one = added[next]; one !== undefined; one = added[++next]) both.push(one);
+  return both;
+}
+
+const candidatesOf = serviceConfigs.derivation<ServiceCandidates>({
+  make: (entries) => ServiceCandidates.of(Array.from(entries, storedCandidate)),
+  update: (candidates, changes) => candidates.updated(changes),
+});
 
 /**
  * The suppliers of a session of a service, in its order: drawn of those whose configuration holds at a height, all of them

@@ -25,7 +25,7 @@ type Header = Omit<SessionHeader, "sessionId"> | session.SessionHeader;
 /**
  * Facts of a session: what was true in it, by its header alone. Claims, proofs and settlement read what belongs to a session
  * here, so that nothing that anybody does later changes what its relays earn. Each method says which height decides;
- * docs/operate/chain.md has them all in one table. Where nothing is recorded, as in a state that an earlier version wrote,
+ * docs/chain-sessions.md has them all in one table. Where nothing is recorded, as in a state that an earlier version wrote,
  * today's record counts.
  *
  * Nothing is remembered between calls: each costs the gas of what the real chain reads for it.

@@ -1,6 +1,6 @@
 import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { createMessage, staking } from "@turnpike/proto";
+import { createMessage, encodeMessage, staking } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { lengthPrefixedCodec } from "../../state/codecs.ts";
 import { collectionPage } from "../../state/collection-page.ts";
@@ -99,6 +99,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const wanted = status === "" ? undefined : STATUSES[status];
       const page = collectionPage(ctx, validators, {
         request: pagination,
+        passesOver: wanted !== undefined,
         item: (_, validator) => (wanted === undefined || validator.status === wanted ? validator : undefined),
       });
       if (!page.ok) return refuse("Internal", page.text);
@@ -181,6 +182,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
         within,
         request: request.pagination,
         item: ([, operator]) => getValidator(ctx, operator),
+        bytesOf: (validator) => encodeMessage(staking.ValidatorSchema, validator).length,
       });
       if (!page.ok) return refuse("Internal", page.text);
       return answerOf(staking.QueryDelegatorValidatorsResponseSchema, {
@@ -208,7 +210,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (_, request) => {
       const delegator = addressOf(request.delegatorAddr, "delegator");
       if (!delegator.ok) return delegator;
-      const page = pageOf(request.pagination, () => []);
+      const page = pageOf<never>(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
       return answerOf(staking.QueryDelegatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
     },
@@ -219,7 +221,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (_, request) => {
       const operator = addressOf(request.validatorAddr, "validator");
       if (!operator.ok) return operator;
-      const page = pageOf(request.pagination, () => []);
+      const page = pageOf<never>(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
       return answerOf(staking.QueryValidatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
     },
@@ -238,7 +240,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
     staking.QueryRedelegationsRequestSchema,
     staking.QueryRedelegationsResponseSchema,
     (_, request) => {
-      const page = pageOf(request.pagination, () => []);
+      const page = pageOf<never>(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
       return answerOf(staking.QueryRedelegationsResponseSchema, { pagination: page.pagination });
     },

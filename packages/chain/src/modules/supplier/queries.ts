@@ -1,8 +1,9 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
-import { type baseQuery, createMessage, shared, supplier } from "@turnpike/proto";
+import { type baseQuery, createMessage, encodeMessage, shared, supplier } from "@turnpike/proto";
 import { isConfigActive } from "@turnpike/protocol";
-import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
+import { endedTextCodec } from "../../state/codecs.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { refuse } from "../../state/grpc-status.ts";
@@ -12,7 +13,7 @@ import { type Page, pageOf } from "../../state/pages.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { SUPPLIER } from "./errors.ts";
 import { partyFault } from "./stake.ts";
-import { getSupplier, getSupplierParams, serviceConfigs, suppliers } from "./state.ts";
+import { getDehydratedSupplier, getSupplier, getSupplierParams, serviceConfigs, suppliers } from "./state.ts";
 
 const path = (method: string): string => `/pocket.supplier.Query/${method}`;
 const SLASH = utf8ToBytes("/");
@@ -36,20 +37,44 @@ function filterFault(request: supplier.QueryAllSuppliersRequest): TxFault | unde
   return operator ?? (ownerAddress === "" ? undefined : partyFault(ownerAddress, "owner", true));
 }
 
-type Operators = Page<{ readonly operatorAddress: string; readonly isActive: boolean }>;
+/** A supplier of a page; undefined where the filters leave it out, which does not make the page longer. */
+interface Listed {
+  readonly found: shared.Supplier | undefined;
+}
+
+/** Gives a supplier that the filters let through. */
+type Show = (operatorAddress: string, ownerAddress: string | undefined) => shared.Supplier | undefined;
+
+/** An item of a page, with the size that it has in an answer. */
+const listed = (found: shared.Supplier | undefined): Listed => ({ found });
+const bytesOf = ({ found }: Listed): number =>
+  found === undefined ? 0 : encodeMessage(shared.SupplierSchema, found).length;
 
 /** A page of a service's configurations, with the keys that the real chain's pages have: `height/operator/`. */
-function servicePage(ctx: Context, serviceId: string, request: baseQuery.PageRequest | undefined): Operators {
+function servicePage(
+  ctx: Context,
+  serviceId: string,
+  request: baseQuery.PageRequest | undefined,
+  show: Show,
+): Page<Listed> {
   const within = endedTextCodec.encode(serviceId);
   const start = concatBytes(within, innerKey(request?.key ?? new Uint8Array(0)));
+  const seen = new Set<string>();
   return pageOf(request, function* ({ from, to, reverse }) {
     const bounds = {
       ...(from === undefined ? {} : { from: start }),
       ...(to === undefined ? {} : { to: concatBytes(start, Uint8Array.of(0)) }),
     };
-    for (const [[, [height, operatorAddress]], update] of serviceConfigs.entries(ctx, { within, reverse, ...bounds })) {
-      const key = concatBytes(uint64Codec.encode(height), SLASH, utf8ToBytes(operatorAddress), SLASH);
-      yield [key, { operatorAddress, isActive: isConfigActive(update, ctx.block.heightBlocks) }];
+    for (const [rawKey, value] of serviceConfigs.rawEntries(ctx, { within, reverse, ...bounds })) {
+      const at = within.length + HEIGHT_BYTES;
+      const [height, operator] = [rawKey.subarray(within.length, at), rawKey.subarray(at)];
+      const item = (): Listed => {
+        const [[, [, operatorAddress]], update] = serviceConfigs.decode(rawKey, value);
+        if (!isConfigActive(update, ctx.block.heightBlocks) || seen.has(operatorAddress)) return listed(undefined);
+        seen.add(operatorAddress);
+        return listed(show(operatorAddress, undefined));
+      };
+      yield { key: concatBytes(height, SLASH, operator, SLASH), item, bytesOf };
     }
   });
 }
@@ -60,11 +85,11 @@ function innerKey(pageKey: Bytes): Bytes {
   return concatBytes(pageKey.subarray(0, HEIGHT_BYTES), operator);
 }
 
-function allPage(ctx: Context, request: baseQuery.PageRequest | undefined): Operators {
-  return pageOf(request, function* (options) {
-    for (const [operatorAddress] of suppliers.entries(ctx, options)) {
-      yield [suppliers.keyBytes(operatorAddress), { operatorAddress, isActive: true }];
-    }
+function allPage(ctx: Context, request: baseQuery.PageRequest | undefined, show: Show): Page<Listed> {
+  return collectionPage(ctx, suppliers, {
+    request,
+    item: (operator, { ownerAddress }) => listed(show(operator, ownerAddress)),
+    bytesOf,
   });
 }
 
@@ -81,16 +106,18 @@ function allSuppliers(
     const supplierList = found === undefined ? [] : [found];
     return { ok: true, value: createMessage(supplier.QueryAllSuppliersResponseSchema, { supplier: supplierList }) };
   }
-  const page = serviceId === "" ? allPage(ctx, pagination) : servicePage(ctx, serviceId, pagination);
+  const show = (operator: string, owner: string | undefined): shared.Supplier | undefined => {
+    if (operatorAddress !== "" && operator !== operatorAddress) return undefined;
+    if (ownerAddress !== "" && ownerAddress !== (owner ?? getDehydratedSupplier(ctx, operator)?.ownerAddress))
+      return undefined;
+    return shown(ctx, operator, dehydrated);
+  };
+  const page = serviceId === "" ? allPage(ctx, pagination, show) : servicePage(ctx, serviceId, pagination, show);
   if (!page.ok) return refuse("Internal", page.text);
-  const operators = page.items
-    .filter((item) => item.isActive && (operatorAddress === "" || item.operatorAddress === operatorAddress))
-    .map((item) => item.operatorAddress);
-  const found = [...new Set(operators)].flatMap((operator) => shown(ctx, operator, dehydrated) ?? []);
   return {
     ok: true,
     value: createMessage(supplier.QueryAllSuppliersResponseSchema, {
-      supplier: found.filter((one) => ownerAddress === "" || one.ownerAddress === ownerAddress),
+      supplier: page.items.flatMap(({ found }) => found ?? []),
       pagination: page.pagination,
     }),
   };

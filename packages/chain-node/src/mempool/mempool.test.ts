@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { TxResult } from "@turnpike/chain";
+import { type Clock, systemClock } from "@turnpike/base";
+import type { TxFacts, TxResult } from "@turnpike/chain";
 import {
   ADDRESSES,
   openTestNode,
@@ -12,8 +13,8 @@ import {
 import { readRecordedTx, scratchFolder } from "@turnpike/testkit/fixtures";
 import { fc } from "@turnpike/testkit/property";
 import type { Submission } from "../types.ts";
-import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
-import { inBlockOrder, type Ranked } from "./mempool-order.ts";
+import { type CheckKind, DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
+import { compareOffers, inBlockOrder, type Placed, pickFitting } from "./mempool-order.ts";
 
 const fine: TxResult = {
   code: 0,
@@ -28,12 +29,29 @@ const bytesOf = (text: string): Uint8Array => Buffer.from(text);
 const shown = (sent: Submission): string =>
   sent.kind === "refused" ? sent.text : sent.kind === "known" ? "known" : `code ${sent.result.code}`;
 
+const factsOf = (tx: Uint8Array, signers: readonly string[]): TxFacts => ({
+  offer: { fee: 0n, gas: 100n },
+  signers,
+  isOrdered: true,
+  slots: [Buffer.from(tx).toString()],
+});
+
 function poolOf(
   opts: Partial<typeof DEFAULT_MEMPOOL> = {},
-  check: (tx: Uint8Array, again: boolean) => TxResult = () => fine,
+  check: (tx: Uint8Array, kind: CheckKind) => TxResult = () => fine,
   signersOf: (tx: Uint8Array) => readonly string[] = () => [],
+  clock: Clock = systemClock,
 ) {
-  return new Mempool({ ...DEFAULT_MEMPOOL, ...opts }, { check, signersOf, maxDataBytes: () => 1000n });
+  return new Mempool(
+    { ...DEFAULT_MEMPOOL, ...opts },
+    {
+      check,
+      uncheck: () => undefined,
+      factsOf: (tx) => factsOf(tx, signersOf(tx)),
+      maxDataBytes: () => 1000n,
+      clock,
+    },
+  );
 }
 
 suite("mempool", () => {
@@ -94,20 +112,17 @@ suite("mempool", () => {
     const signersOf = (tx: Uint8Array): string[] => Buffer.from(tx).toString().split(" ").slice(1);
     const pool = poolOf(
       {},
-      (tx, again) => {
+      (tx, kind) => {
         const text = Buffer.from(tx).toString();
-        if (again) checked.push(text);
-        const attributes = signersOf(tx).map((signer) => ({ key: "acc_seq", value: `${signer}/0`, index: true }));
-        const code = again && text.startsWith("late") ? 5 : 0;
-        return { ...fine, code, events: attributes.map((attribute) => ({ type: "tx", attributes: [attribute] })) };
+        if (kind === "again") checked.push(text);
+        return { ...fine, code: kind === "again" && text.startsWith("late") ? 5 : 0 };
       },
       signersOf,
     );
     const names = Array.from({ length: 60 }, (_, i) => `first${i} x${i}`);
     for (const text of [...names, "1 a", "2 b", "late3 b c", "4 d", "5 c"]) pool.submit(bytesOf(text));
     pool.update([], []);
-    assert.ok(checked.length < names.length, `${checked.length} at once`);
-    checked.length = 0;
+    assert.deepEqual(checked, []);
     // What c signed follows what b and c signed, and that what b signed.
     pool.submit(bytesOf("6 c"));
     assert.deepEqual(checked, ["2 b", "late3 b c", "5 c"]);
@@ -117,7 +132,43 @@ suite("mempool", () => {
     assert.equal(pool.numTxs(), 65);
     pool.update([], []);
     await pool.settle(AbortSignal.abort());
-    assert.ok(checked.length < 2 * 65);
+    assert.equal(checked.length, 65);
+    // A block checks what it takes.
+    assert.deepEqual(pool.reap(100n).length, 1);
+    assert.equal(checked.length, 66);
+  });
+
+  test("a block waits a tenth of a second for checks, and other work a few milliseconds", async () => {
+    let nowMs = 0;
+    let checks = 0;
+    const pool = poolOf(
+      {},
+      (_, kind) => {
+        if (kind === "again") checks++;
+        if (kind === "again") nowMs++;
+        return fine;
+      },
+      (tx) => [`${(tx[0] ?? 0) % 7}`],
+      { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    );
+    const texts = Array.from({ length: 300 }, (_, i) => Uint8Array.of(i % 256, i >> 8));
+    for (const tx of texts) pool.submit(tx);
+    pool.update([], []);
+    assert.equal(checks, 0);
+    const first = pool.reap(-1n);
+    assert.ok(checks <= 101 && first.length <= checks, `${checks} checks before a block of ${first.length}`);
+    let turns = 0;
+    const counted = new AbortController();
+    const turn = (): void => {
+      turns++;
+      if (!counted.signal.aborted) setImmediate(turn);
+    };
+    setImmediate(turn);
+    await pool.settle(counted.signal);
+    counted.abort();
+    assert.equal(checks, 300);
+    assert.ok(turns >= (300 - 101) / 6, `${turns} turns of other work`);
+    assert.deepEqual([pool.numTxs(), pool.reap(-1n).length], [300, 250]);
   });
 
   test("a block takes what fits its bytes and its gas", () => {
@@ -130,33 +181,54 @@ suite("mempool", () => {
 
   test("the order is that of price, never against the order of one signer", () => {
     const item = fc.record({
-      price: fc.bigInt(0n, 5n),
+      fee: fc.bigInt(0n, 5n),
+      gas: fc.bigInt(1n, 2n),
+      isOrdered: fc.boolean(),
       signers: fc.uniqueArray(fc.constantFrom("a", "b", "c", "d"), { maxLength: 3 }),
     });
     fc.assert(
-      fc.property(fc.array(item, { maxLength: 40 }), (items) => {
-        const arrived: Ranked[] = items.map((one, arrival) => ({ ...one, arrival }));
+      fc.property(fc.array(item, { maxLength: 40 }), fc.bigInt(0n, 30n), (items, maxGas) => {
+        const arrived = items.map(
+          ({ fee, gas, isOrdered, signers }, arrival): Placed & { readonly arrival: number } => ({
+            facts: { offer: { fee, gas }, signers, isOrdered, slots: [] },
+            bytes: new Uint8Array(0),
+            sizeBytes: 1n,
+            arrival,
+          }),
+        );
+        const follows = (one: Placed, other: Placed): boolean =>
+          one.facts.isOrdered &&
+          other.facts.isOrdered &&
+          one.facts.signers.some((s) => other.facts.signers.includes(s));
         const ordered = inBlockOrder(arrived);
         assert.equal(new Set(ordered).size, arrived.length);
-        for (const signer of ["a", "b", "c", "d"]) {
-          const own = ordered.filter(({ signers }) => signers.includes(signer)).map(({ arrival }) => arrival);
-          assert.deepEqual(
-            own,
-            own.toSorted((x, y) => x - y),
-          );
+        for (const [i, one] of ordered.entries()) {
+          for (const later of ordered.slice(i + 1)) assert.ok(!follows(one, later) || one.arrival < later.arrival);
         }
-        // Of all that could come next, none has a better price, or the same and came before.
-        const taken = new Set<Ranked>();
+        // Of those that follow none, none has a better offer than the worst until then.
+        const placed = new Set<Placed>();
+        let worst = { fee: 6n, gas: 1n };
         for (const next of ordered) {
+          const { offer } = next.facts;
+          if (compareOffers(offer, worst) > 0) worst = offer;
           for (const rival of arrived) {
-            const blocked = arrived.some(
-              (one) =>
-                !taken.has(one) && one.arrival < rival.arrival && one.signers.some((s) => rival.signers.includes(s)),
-            );
-            if (taken.has(rival) || blocked || rival === next) continue;
-            assert.ok(rival.price < next.price || (rival.price === next.price && rival.arrival > next.arrival));
+            const isFree = arrived.every((one) => one.arrival >= rival.arrival || !follows(one, rival));
+            if (placed.has(rival) || !isFree || rival === next) continue;
+            assert.ok(compareOffers(rival.facts.offer, worst) >= 0);
           }
-          taken.add(next);
+          placed.add(next);
+        }
+        // A block has nothing that follows what it has not, and what it leaves has no room or follows what was left.
+        const picked = pickFitting(ordered, { maxBytes: 30n, maxGas });
+        const isIn = new Set<Placed>(picked);
+        const gas = picked.reduce((sum, one) => sum + one.facts.offer.gas, 0n);
+        assert.ok(gas <= maxGas && picked.length <= 30);
+        for (const one of ordered) {
+          const isFree = arrived.every(
+            (other) => isIn.has(other) || other.arrival >= one.arrival || !follows(other, one),
+          );
+          if (isIn.has(one)) assert.ok(isFree);
+          else assert.ok(!isFree || gas + one.facts.offer.gas > maxGas || picked.length === 30);
         }
       }),
       { numRuns: 60 },
