@@ -84,7 +84,7 @@ const manyMembers: MakeBlock = (offered, account) => {
       fee: { amount: coins(1), gasLimit: BIG_GAS },
     }),
   );
-  return [Buffer.concat([raw, authInfoBytes]), replaceAuthInfo(raw, authInfoBytes)];
+  return [replaceAuthInfo(raw, authInfoBytes)];
 };
 
 function replaceAuthInfo(bytes: Uint8Array, authInfoBytes: Uint8Array): Uint8Array {
