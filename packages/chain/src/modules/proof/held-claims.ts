@@ -22,7 +22,10 @@ const FIRST_WAIT_BLOCKS = 100n;
 const MAX_DOUBLINGS = 10;
 const HEIGHT = /^\d{1,19}$/;
 
-/** What {@link readHeldClaim} reads. */
+const heightOf = (json: unknown): bigint | undefined =>
+  typeof json === "string" && HEIGHT.test(json) ? BigInt(json) : undefined;
+
+/** JSON of a held claim, as {@link readHeldClaim} reads it. */
 export function heldClaimJson({ sinceHeight, retryHeight, tries }: HeldClaim): Record<string, string> {
   return { since_height: `${sinceHeight}`, retry_height: `${retryHeight}`, tries: `${tries}` };
 }
@@ -30,9 +33,11 @@ export function heldClaimJson({ sinceHeight, retryHeight, tries }: HeldClaim): R
 /** Reads a held claim as a state or a genesis has it; undefined when it is not one. */
 export function readHeldClaim(json: unknown): HeldClaim | undefined {
   const { since_height: since, retry_height: retry, tries } = isRecord(json) ? json : {};
-  const texts = [since, retry, tries];
-  if (!texts.every((text): text is string => typeof text === "string" && HEIGHT.test(text))) return undefined;
-  return { sinceHeight: BigInt(`${since}`), retryHeight: BigInt(`${retry}`), tries: Number(tries) };
+  const sinceHeight = heightOf(since);
+  const retryHeight = heightOf(retry);
+  const numTries = heightOf(tries);
+  if (sinceHeight === undefined || retryHeight === undefined || numTries === undefined) return undefined;
+  return { sinceHeight, retryHeight, tries: Number(numTries) };
 }
 
 const heldCodec: Codec<HeldClaim> = {
