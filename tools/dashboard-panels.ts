@@ -410,6 +410,7 @@ const CHAIN: Dashboard = {
           "{{instance}}",
         ]),
         rate("Transactions in blocks by result", "turnpike_chain_txs_total", "instance, result"),
+        rate("Parts of blocks that failed", "turnpike_chain_block_parts_failed_total", "instance, part"),
       ],
     },
     {

@@ -41,6 +41,14 @@ export const chainTxsTotal: MetricSpec = {
   labels: ["result"],
 };
 
+/** Parts of the begin and end of committed blocks that failed and were left out: a fault of the program. */
+export const chainBlockPartsFailedTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_chain_block_parts_failed_total",
+  help: "Parts of the begin and end of committed blocks that failed and were left out, by part.",
+  labels: ["part"],
+};
+
 /** Checks for the mempool: of `new` transactions, and `again` of those that wait, after a block. */
 export const chainChecksTotal: MetricSpec = {
   kind: "counter",
@@ -104,6 +112,7 @@ export const CHAIN_METRICS: readonly MetricSpec[] = [
   chainBlockTimestampSeconds,
   chainBlockIntervalSeconds,
   chainBlockStageSeconds,
+  chainBlockPartsFailedTotal,
   chainTxsTotal,
   chainChecksTotal,
   chainQueriesWaiting,

@@ -1,6 +1,7 @@
 import { type Clock, type Metrics, noMetrics, systemClock } from "@turnpike/base";
 import {
   chainBlockIntervalSeconds,
+  chainBlockPartsFailedTotal,
   chainBlockStageSeconds,
   chainBlockTimestampSeconds,
   chainChecksTotal,
@@ -8,6 +9,7 @@ import {
   chainHeight,
   chainTxsTotal,
 } from "../metrics.ts";
+import type { BlockPart } from "../state/block-parts.ts";
 
 export interface BlockMeterModules {
   readonly metrics?: Metrics;
@@ -46,6 +48,7 @@ export class BlockMeter {
   #newest: NewestBlock | undefined;
   #lastIntervalMs: number | undefined;
   #results: readonly { readonly code: number }[] = [];
+  #failedParts: readonly BlockPart[] = [];
 
   constructor({ metrics, clock }: BlockMeterModules = {}) {
     this.metrics = metrics ?? noMetrics;
@@ -84,14 +87,17 @@ export class BlockMeter {
   }
 
   /** Reports a block that was run; it counts once {@link committed} reports that it was written. */
-  ran(results: readonly { readonly code: number }[]): void {
+  ran(results: readonly { readonly code: number }[], failedParts: readonly BlockPart[] = []): void {
     this.#results = results;
+    this.#failedParts = failedParts;
   }
 
   /** Reports that the block that was run is written; after {@link stands}. */
   committed(): void {
     const results = this.#results;
+    for (const { part } of this.#failedParts) this.metrics.count(chainBlockPartsFailedTotal, { part });
     this.#results = [];
+    this.#failedParts = [];
     let failed = 0;
     for (const { code } of results) if (code !== 0) failed++;
     this.metrics.count(chainTxsTotal, { result: "ok" }, results.length - failed);

@@ -1,6 +1,7 @@
 import { AppError, type Log, silentLog } from "@turnpike/base";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
+import { failedParts } from "../state/block-parts.ts";
 import { bytesToText } from "../state/bytes.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
@@ -80,6 +81,7 @@ export class ChainApp implements DrivenApplication {
   readonly #queries: AppQueries;
   readonly #simulations: Simulations;
   readonly #rulesWatch: RulesWatch;
+  readonly #log: Log;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
   #observer: CheckObserver | undefined;
@@ -95,6 +97,7 @@ export class ChainApp implements DrivenApplication {
     this.#bounds = { maxBlockGas: this.#maxBlockGas, maxBlockBytes: maxBlockBytes ?? -1n };
     this.#machine = machine;
     this.#store = store;
+    this.#log = log ?? silentLog;
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(readPastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
@@ -199,7 +202,12 @@ export class ChainApp implements DrivenApplication {
     const run: RunBlock = { block, outcome, appHash: this.#store.appHashOf(changes) };
     hashed();
     this.#pending = changes;
-    this.#meter.ran(outcome.results);
+    const failed = failedParts(outcome.events);
+    for (const part of failed) {
+      const fields = { heightBlocks: block.heightBlocks.toString(), ...part };
+      this.#log.error(fields, "part of a block failed and was left out");
+    }
+    this.#meter.ran(outcome.results, failed);
     return run;
   }
 

@@ -12,7 +12,21 @@ export interface BlockPart {
 }
 
 /** Type of the event that reports a part that failed; its attributes are `part`, `item` and `reason`. */
-export const BLOCK_PART_FAILED = "block_part_failed";
+const BLOCK_PART_FAILED = "block_part_failed";
+
+/** A part that failed, and the reason. */
+export interface FailedPart extends BlockPart {
+  readonly reason: string;
+}
+
+/** The parts that failed, by the events of a block. */
+export function failedParts(events: readonly ChainEvent[]): FailedPart[] {
+  return events.flatMap(({ type, attributes }) => {
+    if (type !== BLOCK_PART_FAILED) return [];
+    const { part = "", item = "", reason = "" } = Object.fromEntries(attributes.map(({ key, value }) => [key, value]));
+    return [{ part, item, reason }];
+  });
+}
 
 /** Outcome of a part: a value, or the reason that nothing of it was written. */
 export type PartOutcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string };
