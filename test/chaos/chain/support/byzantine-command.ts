@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createChainSigner } from "@turnpike/chain-client";
+import { main } from "../../../../apps/turnpike/src/main.ts";
 import { BYZANTINE_FILE, type ByzantineFile } from "./byzantine-file.ts";
 import { ByzantineProxy } from "./byzantine-proxy.ts";
 
@@ -11,5 +12,4 @@ if (existsSync(BYZANTINE_FILE)) {
   const { abciPort, log } = file;
   new ByzantineProxy({ abciPort, log, account, fromHeight: BigInt(file.fromHeight) }).listen();
 }
-const command = new URL("../../../../apps/turnpike/bin/turnpike.js", import.meta.url);
-await import(command.href);
+await main(process.argv.slice(2), process.env);
