@@ -20,6 +20,7 @@ import {
   supplier,
   tokenomics,
   typeUrlOf,
+  upgrade,
 } from "@turnpike/proto";
 import type { GasState } from "./gas-state.ts";
 import { type Account, SERVICE_ID, serviceIdOf, UNITS_PER_RELAY } from "./ground.ts";
@@ -735,6 +736,16 @@ const PARAMS: readonly GasCase[] = [
   ...ONE.flatMap(([schema, any]) => paramCases(`param-${moduleOf(schema)}`, schema, () => any)),
 ];
 
+const plan = { name: "later", height: 1_000_000_000n, info: "" };
+const UPGRADE: readonly GasCase[] = [
+  ...paramCases("plan-upgrade", upgrade.MsgSoftwareUpgradeSchema, () =>
+    pack(upgrade.MsgSoftwareUpgradeSchema, { authority: GOV, plan }),
+  ),
+  ...paramCases("cancel-upgrade", upgrade.MsgCancelUpgradeSchema, () =>
+    pack(upgrade.MsgCancelUpgradeSchema, { authority: GOV }),
+  ),
+];
+
 /** The case that all others are compared with. */
 export const PLAIN_SEND = "send";
 
@@ -749,6 +760,7 @@ export const GAS_CASES: readonly GasCase[] = [
   ...SUPPLIER,
   ...PROOF,
   ...PARAMS,
+  ...UPGRADE,
 ];
 
 /** Bytes that the checks refuse, some 700 KB each. */

@@ -123,6 +123,7 @@ suite("the command", () => {
       "chain init",
       "chain start",
       "chain export",
+      "chain rules",
       "chain snapshot",
       "snapshot list",
       "chain verify",

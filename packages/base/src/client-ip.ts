@@ -30,7 +30,7 @@ function parseWords(text: string): number[] | undefined {
   const words: number[] = [];
   for (const [at, part] of parts.entries()) {
     const v4 = at === parts.length - 1 ? parseV4(part) : undefined;
-    if (v4 !== undefined) words.push(...v4);
+    if (v4 !== undefined) for (const word of v4) words.push(word);
     else if (WORD.test(part)) words.push(Number.parseInt(part, 16));
     else return undefined;
   }

@@ -7,7 +7,7 @@ const CRC_BYTES = 4;
 const sumOf = (key: Bytes, bytes: Bytes): number => crc32(bytes, crc32(key));
 
 /** A stored value with a sum over its key and itself: LMDB has none, and a damaged page must not become a state. */
-export function seal(key: Bytes, ...parts: readonly Bytes[]): Buffer {
+export function seal(key: Bytes, parts: readonly Bytes[]): Buffer {
   const bytes = Buffer.concat([new Uint8Array(CRC_BYTES), ...parts]);
   bytes.writeUInt32BE(sumOf(key, bytes.subarray(CRC_BYTES)));
   return bytes;

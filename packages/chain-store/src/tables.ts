@@ -48,8 +48,13 @@ class Table {
   }
 
   /** Only within {@link Tables.write}. */
-  put(key: Bytes, ...value: readonly Bytes[]): void {
-    this.#db.putSync(key, seal(key, ...value));
+  put(key: Bytes, value: Bytes): void {
+    this.putParts(key, [value]);
+  }
+
+  /** Only within {@link Tables.write}: a value that consists of these parts. */
+  putParts(key: Bytes, parts: readonly Bytes[]): void {
+    this.#db.putSync(key, seal(key, parts));
   }
 
   /** Only within {@link Tables.write}. */

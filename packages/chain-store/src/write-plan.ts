@@ -14,7 +14,7 @@ export function writePlan(
   keepReplaced: boolean,
 ): void {
   for (const { key, before, after } of changes) {
-    if (keepReplaced) replaced.put(versionKey(key, heightBlocks), ...replacedParts(before));
+    if (keepReplaced) replaced.putParts(versionKey(key, heightBlocks), replacedParts(before));
     if (after === undefined) latest.remove(key);
     else latest.put(key, after);
   }

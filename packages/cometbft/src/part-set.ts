@@ -1,4 +1,3 @@
-import { concatBytes } from "@turnpike/base";
 import { type MerkleProof, merkleProofs, verifyMerkleProof } from "@turnpike/crypto";
 import type { PartSetHeader } from "./types.ts";
 
@@ -42,5 +41,5 @@ export function isPartOf(header: PartSetHeader, part: Part): boolean {
 export function joinParts(header: PartSetHeader, parts: readonly Part[]): Uint8Array | undefined {
   if (parts.length !== header.total || header.total > MAX_BLOCK_BYTES / PART_BYTES) return undefined;
   if (!parts.every((part, index) => part.index === index && isPartOf(header, part))) return undefined;
-  return concatBytes(...parts.map(({ bytes }) => bytes));
+  return Buffer.concat(parts.map(({ bytes }) => bytes));
 }

@@ -8,7 +8,8 @@ export function varint(value: bigint): Uint8Array {
     bytes.push(Number(rest & 127n) | 128);
     rest >>= 7n;
   }
-  return Uint8Array.of(...bytes, Number(rest));
+  bytes.push(Number(rest));
+  return Uint8Array.from(bytes);
 }
 
 /** Bytes behind their length: how CometBFT frames what it signs. */

@@ -84,7 +84,7 @@ export class CometSource implements ChainSource {
       const found = await this.#find("validators", params);
       if (found === undefined) return undefined;
       height = found.at("block_height").integer();
-      validators.push(...found.at("validators").items().map(readValidator));
+      for (const item of found.at("validators").items()) validators.push(readValidator(item));
       if (validators.length >= found.at("total").number()) break;
     }
     const [first] = validators;
@@ -111,7 +111,7 @@ export class CometSource implements ChainSource {
       if (found === undefined) break;
       total = found.total;
       const from = Math.max(0, skip - page * PAGE_SIZE);
-      items.push(...found.items.slice(from, skip + take - page * PAGE_SIZE));
+      for (const item of found.items.slice(from, skip + take - page * PAGE_SIZE)) items.push(item);
       if ((page + 1) * PAGE_SIZE >= total) break;
     }
     total ??= (await this.#searchPage(query, order, 1))?.total;

@@ -86,6 +86,5 @@ export function blockRecords(store: PairReads, written: WrittenBlock): BlockReco
     pairs.push({ bytes, result: encodeTxResult(result) });
     if (!hidesSuccess(store, hash, result.code)) records.push({ table: TABLES.places, key: hash, value: place });
   }
-  records.push(...groupRecords(heightBlocks, pairs));
-  return records;
+  return records.concat(groupRecords(heightBlocks, pairs));
 }

@@ -102,7 +102,7 @@ export function pairsOfBlock(store: PairReads, heightBlocks: bigint, count: numb
   let pairs: StoredPair[] = [];
   for (const [key, value] of store.records(TABLES.txGroups, { prefix })) {
     if (readPlace(key).index !== pairs.length) throw damagedRecord(WHAT);
-    pairs.push(...decodeGroup(value));
+    for (const pair of decodeGroup(value)) pairs.push(pair);
   }
   if (pairs.length === 0 && count > 0) pairs = singlePairs(store, prefix);
   if (pairs.length !== count) throw damagedRecord(WHAT);

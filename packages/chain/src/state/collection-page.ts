@@ -33,7 +33,10 @@ export function collectionPage<K, V, T>(
       for (const [key, value] of collection.rawEntries(ctx, { within, reverse, ...bounds })) {
         yield {
           key: key.subarray(within.length),
-          item: () => item(...collection.decode(key, value)),
+          item: () => {
+            const [decodedKey, decodedValue] = collection.decode(key, value);
+            return item(decodedKey, decodedValue);
+          },
           bytesOf: bytesOf ?? (() => Math.max(key.length, value.length)),
         };
       }

@@ -204,8 +204,8 @@ export class Overlay implements StateView {
   #sort(): void {
     if (this.#unsorted.length === 0) return;
     if (this.#unsorted.length > 32) {
-      this.#sorted.push(...this.#unsorted.splice(0, 50_000));
-      while (this.#unsorted.length > 0) this.#sorted.push(...this.#unsorted.splice(0, 50_000));
+      for (const key of this.#unsorted) this.#sorted.push(key);
+      this.#unsorted = [];
       this.#sorted.sort((a, b) => (a < b ? -1 : 1));
       return;
     }

@@ -9,7 +9,7 @@ const MAX_NESTING = 16;
 const TOO_DEEP = "messages are nested too deeply";
 const MAX_ITEMS = 1_000;
 /** Lists of which programs send longer ones: a supplier's claims in one transaction, a transfer to many. */
-const MAX_MESSAGES = 5_000;
+const MAX_MESSAGES = 10_000;
 const LONG_LISTS: Readonly<Record<string, number>> = {
   "cosmos.tx.v1beta1.TxBody.messages": MAX_MESSAGES,
   "cosmos.authz.v1beta1.MsgExec.msgs": MAX_MESSAGES,
@@ -19,7 +19,7 @@ const LONG_LISTS: Readonly<Record<string, number>> = {
 };
 /** Parts that a message of any size may have, and the bytes that each further one must bring. */
 const FREE_PARTS = 1_000;
-const BYTES_PER_PART = 16;
+const BYTES_PER_PART = 8;
 
 /** Bounds of what strangers send, compared with its bytes before anything is decoded. */
 const scanner = new WireScanner({

@@ -56,7 +56,7 @@ class PendingChecks implements CheckObserver {
   wrote(writes: readonly StateChange[]): void {
     // All of them are sent then.
     if (this.#isNew) return;
-    this.#writes.push(...writes);
+    for (const write of writes) this.#writes.push(write);
     if (this.#writes.length <= MOST_WRITES) return;
     this.#isNew = true;
     this.#writes = [];

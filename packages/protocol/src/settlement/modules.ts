@@ -117,7 +117,7 @@ function paySupplier(context: ModuleContext, reasons: ShareReasons, amountUpokt:
   if (!payout.ok) {
     return `queueing operation: distributing rewards to supplier with operator address ${supplier.operatorAddress} shareholders: ${payout.error}: internal token logic module error`;
   }
-  context.result.operations.push(...payout.transfers);
+  for (const transfer of payout.transfers) context.result.operations.push(transfer);
   for (const event of payout.events) context.emit(event);
   return undefined;
 }

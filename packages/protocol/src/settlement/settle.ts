@@ -252,7 +252,7 @@ class Run {
       const { validators } = this.#input;
       const dao = this.#input.daoRewardAddress;
       const { transfers, events } = distributeValidatorRewards(validators, total, pool, sessionEndHeight, dao);
-      operations.push(...transfers);
+      for (const transfer of transfers) operations.push(transfer);
       for (const event of events) this.#emit(event);
     }
     if (operations.length > 0) this.#settled.push({ due: undefined, operations });

@@ -123,7 +123,7 @@ export function aminoKeyBytes(key: AccountKey): Bytes {
     const bytes = aminoKeyBytes(member);
     return concatBytes(Uint8Array.of(0x12), varint(bytes.length), bytes);
   });
-  return concatBytes(AMINO_MULTISIG, Uint8Array.of(0x08), varint(key.threshold), concatBytes(...members));
+  return Buffer.concat([AMINO_MULTISIG, Uint8Array.of(0x08), varint(key.threshold), ...members]);
 }
 
 /** Address bytes of the account of a key. */

@@ -2,13 +2,13 @@ import type { session } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
-import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { outlineSession } from "../session/hydrate.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { suppliers } from "../supplier/state.ts";
 import { HEADER, PROOF } from "./errors.ts";
 
-const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
+const faultOf = (kind: FaultKind, text?: string): TxFault => fail(kind, text).fault;
 
 /** What is wrong with a session's header by itself; undefined when nothing is. */
 export function headerFault(header: session.SessionHeader): TxFault | undefined {

@@ -2,14 +2,14 @@ import { base, createMessage, proof } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
-import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { pastProofParams } from "../session/history.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { PROOF } from "./errors.ts";
 import { proofParams } from "./state.ts";
 
 const upokt = (amount: string): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount });
-const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
+const faultOf = (kind: FaultKind, text?: string): TxFault => fail(kind, text).fault;
 
 /** The parameters that a chain has unless its genesis says otherwise. */
 export const DEFAULT_PROOF_PARAMS: proof.Params = createMessage(proof.ParamsSchema, {

@@ -11,7 +11,7 @@ import {
 } from "@turnpike/protocol";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
-import { fail, type TxFault } from "../../state/outcome.ts";
+import { type FaultKind, fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
 import { SessionFacts } from "../session/facts.ts";
 import { protocolClaim } from "./claim-facts.ts";
@@ -30,7 +30,7 @@ export interface ProofModules {
 // Clients name each member once; an application without gateways twice.
 const MOST_REPEATS = 4;
 
-const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
+const faultOf = (kind: FaultKind, text?: string): TxFault => fail(kind, text).fault;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
 
 function requestSignatureFault(

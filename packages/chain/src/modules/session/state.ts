@@ -1,4 +1,4 @@
-import { AppError, concatBytes } from "@turnpike/base";
+import { AppError } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, session } from "@turnpike/proto";
 import {
@@ -39,13 +39,13 @@ export interface DrawnSession {
 
 const drawnCodec: Codec<DrawnSession> = {
   encode: ({ limit, suppliers }) =>
-    concatBytes(
+    Buffer.concat([
       uint64Codec.encode(limit),
       ...suppliers.flatMap(({ operator, activationHeight }) => [
         uint64Codec.encode(activationHeight),
         lengthPrefixedCodec.encode(operator),
       ]),
-    ),
+    ]),
   decode(bytes) {
     const suppliers: Candidate[] = [];
     const limit = uint64Codec.decode(bytes.subarray(0, HEIGHT_BYTES));

@@ -18,14 +18,14 @@ import { SessionFacts } from "../session/facts.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
 
 /** Returns what a function returned for an equal key before: 6,000 claims of one block share few sessions. */
-function remembered<K extends string | bigint, Rest extends readonly unknown[], V>(
-  read: (key: K, ...rest: Rest) => V,
-): (key: K, ...rest: Rest) => V {
+function remembered<K extends string | bigint, Source, V>(
+  read: (key: K, source: Source) => V,
+): (key: K, source: Source) => V {
   const values = new Map<K, { readonly value: V }>();
-  return (key, ...rest) => {
+  return (key, source) => {
     const before = values.get(key);
     if (before !== undefined) return before.value;
-    const value = read(key, ...rest);
+    const value = read(key, source);
     values.set(key, { value });
     return value;
   };
@@ -37,7 +37,8 @@ function remembered<K extends string | bigint, Rest extends readonly unknown[], 
  */
 export function collectClaims(ctx: Context): Claim[] {
   const height = ctx.block.heightBlocks;
-  const paramsAt = remembered((at: bigint): SettlementSharedParams => protocolParams(getSharedParamsAt(ctx, at)));
+  const windowsAt = remembered((at: bigint, _: undefined) => protocolParams(getSharedParamsAt(ctx, at)));
+  const paramsAt = (at: bigint): SettlementSharedParams => windowsAt(at, undefined);
   const history = [...sharedParamsHistory.entries(ctx)].map(([effectiveHeight, params]) => ({
     effectiveHeight,
     params: protocolParams(params),
