@@ -8,6 +8,7 @@ import { GasMeter } from "../state/gas.ts";
 import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
+import { valuesFault } from "../state/read-message.ts";
 import { type RuleSet, type Rules, rulesOf } from "../state/rules.ts";
 import { type DecodedTx, decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
@@ -224,6 +225,8 @@ function initModule(
     if (genesis === undefined) return first;
     const read = fromApiJson(genesis.schema, json ?? {});
     if (!read.ok) throw invalid(read.fault);
+    const fault = valuesFault(genesis.schema, read.message);
+    if (fault !== undefined) throw invalid(fault);
     return [...first, ...(genesis.init(ctx, read.message) ?? [])];
   } catch (cause) {
     if (isAppError(cause, "CONFIG_INVALID")) throw cause;

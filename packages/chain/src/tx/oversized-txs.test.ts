@@ -137,16 +137,22 @@ suite("transactions beyond every bound", () => {
 
   test("attack: a transfer to 126,000 accounts in a proposer's block gives a code and stops no node", () => {
     codes(txOf({ messages: [multiSend(126_000)] }));
+    const within = txOf({ messages: [multiSend(12_000)] });
+    assert.ok(within.length < 1_048_576);
+    assert.match(codes(within).log, /MsgMultiSend\.outputs has more than 10000 items/);
   });
 
   test("attack: a multisignature key of 126,000 members gives a code", () => {
     const send = createMessage(bank.MsgSendSchema, { fromAddress: sender, toAddress: sender, amount: [coin(1n)] });
     codes(txOf({ messages: [packAny(bank.MsgSendSchema, send)], signerKey: multisigKey(126_000) }));
+    codes(txOf({ messages: [packAny(bank.MsgSendSchema, send)], signerKey: multisigKey(10_000) }));
   });
 
   test("attack: an endpoint's URL of 20 MB gives a code", () => {
     const url = `http://${"a".repeat(20_000_000)}`;
     codes(txOf({ messages: [packAny(supplier.MsgStakeSupplierSchema, stake({ endpoints: [endpoint(url)] }))] }));
+    const within = endpoint(url.slice(0, 4_000));
+    codes(txOf({ messages: [packAny(supplier.MsgStakeSupplierSchema, stake({ endpoints: [within] }))] }));
   });
 
   test("attack: 200,000 messages with their events give a code", () => {
@@ -155,6 +161,21 @@ suite("transactions beyond every bound", () => {
       createMessage(bank.MsgSendSchema, { fromAddress: sender, toAddress: sender, amount: [coin(1n)] }),
     );
     codes(txOf({ messages: Array.from({ length: 60_000 }, () => send) }));
+  });
+
+  test("attack: a genesis of 130,000 balances is read, exported and read again", () => {
+    const balances = Array.from({ length: 130_000 }, (_, i) => ({
+      address: addressAt(i),
+      coins: [{ denom: "upokt", amount: "1" }],
+    }));
+    const begun = new Overlay(EMPTY);
+    const genesis = { ...block, heightBlocks: 0n };
+    for (const [name, value] of machine.initGenesis(EMPTY, genesis, { bank: { balances } }).changes) {
+      if (value !== undefined) begun.set(name, value);
+    }
+    const exported = machine.exportGenesis(begun, block);
+    assert.equal((exported["bank"] as { balances: unknown[] }).balances.length, 130_000);
+    assert.ok(machine.initGenesis(EMPTY, genesis, exported).changes.length > 260_000);
   });
 
   test("a transaction of more than 1 MiB is refused by its bytes alone, in every mode", () => {
