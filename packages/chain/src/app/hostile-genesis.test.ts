@@ -185,7 +185,7 @@ suite("a genesis that would stop the chain later", () => {
     const pending = { "10": { gateway_addresses: ["nobody"] } };
     assertRefused(genesisOf({ app: { pending_undelegations: pending } }), /nobody/);
     for (const amount of ["abc", "1.5", "9".repeat(79)]) {
-      assertRefused(genesisOf({ app: { per_session_spend_limit: { denom: "upokt", amount } } }), /limit|big\.Int/);
+      assertRefused(genesisOf({ app: { per_session_spend_limit: { denom: "upokt", amount } } }), /limit/);
       const params = { min_stake: STAKE, staking_fee: { denom: "upokt", amount } };
       const supplier = { params, supplierList: [] };
       assertRefused({ ...genesisOf({}), supplier }, /staking_fee/);

@@ -226,8 +226,10 @@ function initModule(
     const read = fromApiJson(genesis.schema, json ?? {});
     if (!read.ok) throw invalid(read.fault);
     const fault = valuesFault(genesis.schema, read.message);
+    // The module's own words come first: they name the entry.
+    const updates = genesis.init(ctx, read.message) ?? [];
     if (fault !== undefined) throw invalid(fault);
-    return [...first, ...(genesis.init(ctx, read.message) ?? [])];
+    return first.concat(updates);
   } catch (cause) {
     if (isAppError(cause, "CONFIG_INVALID")) throw cause;
     throw invalid(cause instanceof Error ? cause.message : String(cause), cause);
