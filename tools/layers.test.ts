@@ -228,7 +228,18 @@ suite("layers", () => {
   test("every package has one entry, some more, and what they export has names", () => {
     const more: Readonly<Record<string, readonly string[]>> = {
       // Tests load what they need of the testkit, and no more.
-      testkit: ["arbitrary", "chain", "cometbft", "embedded-node", "fixtures", "later-program", "property", "servers"],
+      testkit: [
+        "arbitrary",
+        "chain",
+        "chain-relays",
+        "chance",
+        "cometbft",
+        "embedded-node",
+        "fixtures",
+        "later-program",
+        "property",
+        "servers",
+      ],
       // Commands read what runs here without loading what runs it, and a chain's commands load nothing of up's.
       devnet: ["files", "ports", "up"],
     };

@@ -73,7 +73,7 @@ export class RelayLedger {
     return this.#trie.root();
   }
 
-  /** The closest proof, as `MsgSubmitProof` has it. @param seedBlockHash of the block before the proof window */
+  /** The closest proof in the form of `MsgSubmitProof`. @param seedBlockHash of the block before the proof window */
   proof(seedBlockHash: Uint8Array): Uint8Array {
     return encodeClosestProof(this.#trie.proveClosest(proofPath(seedBlockHash, this.#sessionId)));
   }

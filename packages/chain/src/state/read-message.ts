@@ -21,7 +21,7 @@ const LONG_LISTS: Readonly<Record<string, number>> = {
 const FREE_PARTS = 1_000;
 const BYTES_PER_PART = 8;
 
-/** Bounds of what strangers send, compared with its bytes before anything is decoded. */
+/** Bounds of untrusted messages, compared with their bytes before anything is decoded. */
 const scanner = new WireScanner({
   maxParts: (sizeBytes) => FREE_PARTS + Math.floor(sizeBytes / BYTES_PER_PART),
   maxDepth: 2 * MAX_NESTING,
@@ -85,7 +85,7 @@ export function readAny<Desc extends DescMessage>(schema: Desc, any: Any): Decod
   return readMessage(schema, any.value);
 }
 
-/** Reads bytes that a stranger sent: their bounds, then their form, then every value. */
+/** Reads untrusted bytes: their bounds, then their form, then every value. */
 export function readMessage<Desc extends DescMessage>(schema: Desc, bytes: Bytes): Decoded<MessageShape<Desc>> {
   const excess = boundsFault(schema, bytes);
   if (excess !== undefined) return { ok: false, fault: excess };

@@ -30,7 +30,7 @@ export function heldClaimJson({ sinceHeight, retryHeight, tries }: HeldClaim): R
   return { since_height: `${sinceHeight}`, retry_height: `${retryHeight}`, tries: `${tries}` };
 }
 
-/** Reads a held claim as a state or a genesis has it; undefined when it is not one. */
+/** Reads a held claim of a state or a genesis; undefined when it is not one. */
 export function readHeldClaim(json: unknown): HeldClaim | undefined {
   const { since_height: since, retry_height: retry, tries } = isRecord(json) ? json : {};
   const sinceHeight = heightOf(since);

@@ -236,7 +236,7 @@ suite("a session is settled by what was true in it", () => {
     assert.deepEqual(changed, same);
   });
 
-  test("attack: a proof that is asked for only after its window opened does not slash; nor is one forgiven", () => {
+  test("attack: a proof that is asked for only after its window opened does not slash, and one that was missing does", () => {
     for (const proveAll of [false, true]) {
       const { chain, serve } = begin({ proveAll });
       const work = serve(3);
