@@ -49,8 +49,10 @@ export {
   type QueryHandler,
   type ValidatorUpdate,
 } from "./state/module.ts";
+export { integerOf } from "./state/numbers.ts";
 export { type FaultKind, fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
+export { boundsFault } from "./state/read-message.ts";
 export { type AppliedRules, RULES, type RuleSet, Rules, readAppliedRules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";

@@ -1,6 +1,8 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import type { Bytes } from "@turnpike/chain-store";
 import { varint } from "@turnpike/cometbft";
 import { decodeMessage, tx as txs } from "@turnpike/proto";
+import { boundsFault } from "../state/read-message.ts";
 
 /** Bounds of a block by the consensus parameters; -1 of either: any. */
 export interface BlockBounds {
@@ -13,11 +15,17 @@ export function dataBytes({ length }: Bytes): bigint {
   return BigInt(1 + varint(BigInt(length)).length + length);
 }
 
-/** Gas that a transaction asks for; 0 of what cannot be read, which is not run. */
+function bounded<Desc extends DescMessage>(schema: Desc, bytes: Bytes): MessageShape<Desc> | undefined {
+  if (boundsFault(schema, bytes) !== undefined) return undefined;
+  const decoded = decodeMessage(schema, bytes);
+  return decoded.ok ? decoded.message : undefined;
+}
+
+/** Gas that a transaction asks for; 0 of what cannot be read or exceeds the bounds of what is read, which is not run. */
 function gasWantedOf(tx: Bytes): bigint {
-  const raw = decodeMessage(txs.TxRawSchema, tx);
-  const info = raw.ok ? decodeMessage(txs.AuthInfoSchema, raw.message.authInfoBytes) : undefined;
-  return info?.ok === true ? (info.message.fee?.gasLimit ?? 0n) : 0n;
+  const raw = bounded(txs.TxRawSchema, tx);
+  const info = raw === undefined ? undefined : bounded(txs.AuthInfoSchema, raw.authInfoBytes);
+  return info?.fee?.gasLimit ?? 0n;
 }
 
 /** How many of these transactions, from the first on, fit into one block. */
