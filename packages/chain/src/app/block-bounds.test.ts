@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
-import { fittingTxs } from "./block-bounds.ts";
+import { fittingTxs, MAX_BLOCK_TXS } from "./block-bounds.ts";
 
 const BYTES = WireType.LengthDelimited;
 const BOUNDS = { maxBlockGas: 10n, maxBlockBytes: -1n };
@@ -24,5 +24,11 @@ suite("transactions that fit into a block", () => {
   test("attack: one that no node runs, as it exceeds the bounds of what is read, is not decoded and has no gas", () => {
     const hostile = txOf(11n, 300_000);
     assert.equal(fittingTxs([hostile, txOf(10n, 1)], BOUNDS), 2);
+  });
+
+  test("attack: a block of transactions of one byte is no more than a block of valid ones", () => {
+    const list = Array.from({ length: MAX_BLOCK_TXS + 1 }, () => Uint8Array.of(0));
+    assert.equal(fittingTxs(list, BOUNDS), MAX_BLOCK_TXS);
+    assert.equal(fittingTxs(list.slice(1), BOUNDS), MAX_BLOCK_TXS);
   });
 });

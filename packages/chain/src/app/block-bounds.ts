@@ -10,6 +10,12 @@ export interface BlockBounds {
   readonly maxBlockBytes: bigint;
 }
 
+/**
+ * Maximum number of transactions of a proposal: a block of the shortest that can be valid, of some 220 bytes, has as many. Without it a
+ * block's bytes hold seven million of one byte, which fail without a fee and have a result each.
+ */
+export const MAX_BLOCK_TXS = 100_000;
+
 /** Bytes that a transaction takes of a block's data: a tag, its length and itself. */
 export function dataBytes({ length }: Bytes): bigint {
   return BigInt(1 + varint(BigInt(length)).length + length);
@@ -32,6 +38,7 @@ function gasWantedOf(tx: Bytes): bigint {
 export function fittingTxs(list: readonly Bytes[], { maxBlockGas, maxBlockBytes }: BlockBounds): number {
   let [gas, bytes] = [0n, 0n];
   for (const [i, tx] of list.entries()) {
+    if (i >= MAX_BLOCK_TXS) return i;
     bytes += dataBytes(tx);
     if (maxBlockBytes >= 0n && bytes > maxBlockBytes) return i;
     if (maxBlockGas < 0n) continue;
