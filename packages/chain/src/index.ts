@@ -1,4 +1,4 @@
-export { dataBytes } from "./app/block-bounds.ts";
+export { dataBytes, MAX_BLOCK_TXS } from "./app/block-bounds.ts";
 export { BlockMeter } from "./app/block-meter.ts";
 export { ChainApp, type ChainAppOptions } from "./app/chain-app.ts";
 export { chainStartOf } from "./app/chain-start.ts";
@@ -49,8 +49,10 @@ export {
   type QueryHandler,
   type ValidatorUpdate,
 } from "./state/module.ts";
+export { integerOf } from "./state/numbers.ts";
 export { type FaultKind, fail, SDK, type TxFault, type TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
+export { boundsFault } from "./state/read-message.ts";
 export { type AppliedRules, RULES, type RuleSet, Rules, readAppliedRules, rulesOf } from "./state/rules.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export { type GasPrice, gasPricesOf } from "./tx/fees.ts";

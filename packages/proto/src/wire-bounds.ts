@@ -13,26 +13,64 @@ export interface WireBounds {
   readonly maxTextBytes: (field: DescField, schema: DescMessage) => number;
 }
 
-interface FieldPlan {
+/** Form of a field's value in the bytes. */
+interface FieldForm {
+  readonly wireType: number;
+  /** Of a list of numbers, which may stand in one field together: the wire type of one of them. */
+  readonly packedType?: number;
+}
+
+interface FieldPlan extends FieldForm {
   readonly name: string;
-  readonly message: DescMessage | undefined;
+  readonly plan: (() => MessagePlan) | undefined;
   readonly maxItems: number;
   readonly maxBytes: number;
 }
 
-type MessagePlan = ReadonlyMap<number, FieldPlan>;
+interface MessagePlan {
+  readonly isAny: boolean;
+  readonly fields: ReadonlyMap<number, FieldPlan>;
+}
 
 const ANY = "google.protobuf.Any";
 const TYPE_URL_FIELD = 1;
 const VALUE_FIELD = 2;
-// Groups, which no schema here has, are left to the decoder, as other malformed bytes are.
+const KEY_FIELD = 1;
 const VARINT = 0;
 const FIXED_64 = 1;
 const LENGTH_DELIMITED = 2;
 const FIXED_32 = 5;
 const MAX_VARINT_BYTES = 10;
+const MAX_TAG = 2 ** 32 - 1;
+const NO_BOUND = Number.POSITIVE_INFINITY;
+const NOT_PROTOBUF = "the bytes are not protobuf";
 
-/** Position of a reader that stops at the first byte that is not protobuf: the decoder says why. */
+function scalarWireType(scalar: ScalarType): number {
+  switch (scalar) {
+    case ScalarType.DOUBLE:
+    case ScalarType.FIXED64:
+    case ScalarType.SFIXED64:
+      return FIXED_64;
+    case ScalarType.FLOAT:
+    case ScalarType.FIXED32:
+    case ScalarType.SFIXED32:
+      return FIXED_32;
+    case ScalarType.STRING:
+    case ScalarType.BYTES:
+      return LENGTH_DELIMITED;
+    default:
+      return VARINT;
+  }
+}
+
+function formOf(field: DescField): FieldForm {
+  if (field.fieldKind === "map" || field.message !== undefined) return { wireType: LENGTH_DELIMITED };
+  const wireType = field.scalar === undefined ? VARINT : scalarWireType(field.scalar);
+  const isPacked = field.fieldKind === "list" && wireType !== LENGTH_DELIMITED;
+  return isPacked ? { wireType, packedType: wireType } : { wireType };
+}
+
+/** Position of a reader. */
 interface Cursor {
   at: number;
   readonly end: number;
@@ -40,7 +78,9 @@ interface Cursor {
 
 /**
  * Compares the bytes of messages with bounds before they are decoded: without allocating what they hold, in time linear in
- * their length. Bytes that are not a message pass up to the point where they are not: decoding refuses them.
+ * their length. A decoder that is more lenient would read other fields than were compared, so bytes that leave room for two
+ * readings exceed the bounds, too: values of another wire type or beyond their message's end, groups, and parts of a message
+ * that are to be joined.
  */
 export class WireScanner {
   readonly #bounds: WireBounds;
@@ -52,35 +92,56 @@ export class WireScanner {
 
   /** The bound that the bytes exceed, in words; undefined when they exceed none. */
   excess(schema: DescMessage, bytes: Uint8Array): string | undefined {
-    const { maxParts } = this.#bounds;
-    return new Scan(this, bytes, maxParts(bytes.length), this.#bounds.maxDepth).run(schema);
+    const { maxParts, maxDepth } = this.#bounds;
+    return new Scan(this, bytes, maxParts(bytes.length), maxDepth).run(schema);
   }
 
   planOf(schema: DescMessage): MessagePlan {
     const existing = this.#plans.get(schema);
     if (existing !== undefined) return existing;
-    const { maxItems, maxTextBytes } = this.#bounds;
-    const plan = new Map<number, FieldPlan>();
-    for (const field of schema.fields) {
-      const scalar = "scalar" in field ? field.scalar : undefined;
-      const isRepeated = field.fieldKind === "list" || field.fieldKind === "map";
-      const items = isRepeated ? maxItems(field, schema) : Number.POSITIVE_INFINITY;
-      // Numbers of a list may stand in one field, each in at most ten bytes.
-      const isPacked = isRepeated && field.message === undefined && field.fieldKind === "list";
-      plan.set(field.number, {
-        name: `${schema.typeName}.${field.name}`,
-        message: field.fieldKind === "map" ? undefined : field.message,
-        maxItems: items,
-        maxBytes:
-          scalar === ScalarType.STRING
-            ? maxTextBytes(field, schema)
-            : isPacked && scalar !== ScalarType.BYTES
-              ? items * MAX_VARINT_BYTES
-              : Number.POSITIVE_INFINITY,
-      });
-    }
+    const fields = new Map<number, FieldPlan>();
+    const plan: MessagePlan = { isAny: schema.typeName === ANY, fields };
+    for (const field of schema.fields) fields.set(field.number, this.#fieldPlan(field, schema));
     this.#plans.set(schema, plan);
     return plan;
+  }
+
+  #fieldPlan(field: DescField, schema: DescMessage): FieldPlan {
+    const { maxItems, maxTextBytes } = this.#bounds;
+    const isRepeated = field.fieldKind === "list" || field.fieldKind === "map";
+    const isText = field.fieldKind !== "map" && field.scalar === ScalarType.STRING;
+    return {
+      ...formOf(field),
+      name: `${schema.typeName}.${field.name}`,
+      plan: this.#innerPlan(field, schema),
+      // A message that comes again is joined with what came before it.
+      maxItems: isRepeated ? maxItems(field, schema) : field.message === undefined ? NO_BOUND : 1,
+      maxBytes: isText ? maxTextBytes(field, schema) : NO_BOUND,
+    };
+  }
+
+  #innerPlan(field: DescField, schema: DescMessage): FieldPlan["plan"] {
+    const { message } = field;
+    if (field.fieldKind !== "map") return message === undefined ? undefined : () => this.planOf(message);
+    const part = (name: string, wireType: number) => ({
+      name: `${schema.typeName}.${field.name}.${name}`,
+      wireType,
+      maxBytes: NO_BOUND,
+    });
+    const valueType = field.scalar === undefined ? VARINT : scalarWireType(field.scalar);
+    const key = { ...part("key", scalarWireType(field.mapKey)), plan: undefined, maxItems: NO_BOUND };
+    const value =
+      message === undefined
+        ? { ...part("value", valueType), plan: undefined, maxItems: NO_BOUND }
+        : { ...part("value", LENGTH_DELIMITED), plan: () => this.planOf(message), maxItems: 1 };
+    const entry: MessagePlan = {
+      isAny: false,
+      fields: new Map([
+        [KEY_FIELD, key],
+        [VALUE_FIELD, value],
+      ]),
+    };
+    return () => entry;
   }
 }
 
@@ -99,61 +160,96 @@ class Scan {
   }
 
   run(schema: DescMessage): string | undefined {
-    return this.#message(schema, { at: 0, end: this.#bytes.length }, 0);
+    return this.#message(this.#scanner.planOf(schema), { at: 0, end: this.#bytes.length }, 0);
   }
 
-  #message(schema: DescMessage, cursor: Cursor, depth: number): string | undefined {
+  #message({ isAny, fields }: MessagePlan, cursor: Cursor, depth: number): string | undefined {
     if (depth > this.#maxDepth) return "messages are nested too deeply";
-    const plan = this.#scanner.planOf(schema);
     const items = new Map<number, number>();
     let typeUrl: string | undefined;
     let value: Cursor | undefined;
     while (cursor.at < cursor.end) {
       const tag = this.#varint(cursor);
+      if (tag === undefined || tag > MAX_TAG) return NOT_PROTOBUF;
       const number = Math.floor(tag / 8);
-      const field = plan.get(number);
-      if (field !== undefined && field.maxItems !== Number.POSITIVE_INFINITY) {
-        const count = (items.get(number) ?? 0) + 1;
-        if (count > field.maxItems) return `${field.name} has more than ${field.maxItems} items`;
-        items.set(number, count);
+      const wireType = tag % 8;
+      const field = fields.get(number);
+      const isPacked = field?.packedType !== undefined && wireType === LENGTH_DELIMITED;
+      if (field !== undefined && wireType !== field.wireType && !isPacked) {
+        return `${field.name} has the wire type ${wireType}`;
       }
-      const part = this.#skip(cursor, tag % 8);
-      if (part !== undefined || field === undefined) this.#parts++;
+      const part = this.#skip(cursor, wireType);
+      if (part === undefined) return NOT_PROTOBUF;
+      const isDelimited = wireType === LENGTH_DELIMITED;
+      if (isDelimited || field === undefined) this.#parts++;
       if (this.#parts > this.#maxParts) return `the message has more than ${this.#maxParts} parts`;
-      if (part === undefined) continue;
-      const sizeBytes = part.end - part.at;
-      if (field !== undefined && sizeBytes > field.maxBytes) {
-        return `${field.name} has ${sizeBytes} bytes; the maximum is ${field.maxBytes}`;
-      }
-      if (schema.typeName === ANY) {
+      if (field === undefined) continue;
+      const fault = this.#fieldFault(field, part, items, number);
+      if (fault !== undefined) return fault;
+      if (isAny) {
         if (number === TYPE_URL_FIELD) typeUrl = Buffer.from(this.#bytes.subarray(part.at, part.end)).toString("utf8");
         if (number === VALUE_FIELD) value = part;
-      } else if (field?.message !== undefined) {
-        const fault = this.#message(field.message, part, depth + 1);
-        if (fault !== undefined) return fault;
+      } else if (field.plan !== undefined) {
+        const inside = this.#message(field.plan(), part, depth + 1);
+        if (inside !== undefined) return inside;
       }
     }
     const inner = typeUrl === undefined || value === undefined ? undefined : schemaOfTypeUrl(typeUrl);
-    return inner === undefined || value === undefined ? undefined : this.#message(inner, value, depth + 1);
+    if (inner === undefined || value === undefined) return undefined;
+    return this.#message(this.#scanner.planOf(inner), value, depth + 1);
   }
 
-  /** Moves past a field's value; its place when it is length-delimited. */
-  #skip(cursor: Cursor, wireType: number): Cursor | undefined {
-    if (wireType === LENGTH_DELIMITED) {
-      const length = this.#varint(cursor);
-      const at = cursor.at;
-      cursor.at = Math.min(at + length, cursor.end);
-      return { at, end: cursor.at };
+  #fieldFault(
+    { name, maxItems, maxBytes, packedType }: FieldPlan,
+    part: Cursor,
+    items: Map<number, number>,
+    number: number,
+  ): string | undefined {
+    if (maxItems !== NO_BOUND) {
+      const numItems = packedType === undefined ? 1 : this.#numbersIn(part, packedType);
+      if (numItems === undefined) return NOT_PROTOBUF;
+      const count = (items.get(number) ?? 0) + numItems;
+      if (count > maxItems) return `${name} has more than ${maxItems} items`;
+      items.set(number, count);
     }
-    if (wireType === VARINT) this.#varint(cursor);
-    else if (wireType === FIXED_64) cursor.at += 8;
-    else if (wireType === FIXED_32) cursor.at += 4;
-    else cursor.at = cursor.end;
-    return undefined;
+    const sizeBytes = part.end - part.at;
+    return sizeBytes > maxBytes ? `${name} has ${sizeBytes} bytes; the maximum is ${maxBytes}` : undefined;
   }
 
-  /** A number of at most ten bytes; exact up to 2^53, which is more than any length. */
-  #varint(cursor: Cursor): number {
+  /** How many numbers stand in these bytes; undefined when the last of them is cut off. */
+  #numbersIn({ at, end }: Cursor, wireType: number): number | undefined {
+    if (wireType !== VARINT) {
+      const numbers = (end - at) / (wireType === FIXED_64 ? 8 : 4);
+      return Number.isInteger(numbers) ? numbers : undefined;
+    }
+    if (end > at && (this.#bytes[end - 1] ?? 0) >= 0x80) return undefined;
+    let numbers = 0;
+    for (let i = at; i < end; i++) if ((this.#bytes[i] ?? 0) < 0x80) numbers++;
+    return numbers;
+  }
+
+  /** Moves past a field's value; its place, or undefined when there is none in this message. */
+  #skip(cursor: Cursor, wireType: number): Cursor | undefined {
+    const start = cursor.at;
+    let size: number | undefined;
+    if (wireType === LENGTH_DELIMITED) {
+      size = this.#varint(cursor);
+    } else if (wireType === VARINT) {
+      if (this.#varint(cursor) === undefined) return undefined;
+      return { at: start, end: cursor.at };
+    } else if (wireType === FIXED_64) {
+      size = 8;
+    } else if (wireType === FIXED_32) {
+      size = 4;
+    }
+    if (size === undefined || size > cursor.end - cursor.at) return undefined;
+    const at = cursor.at;
+    cursor.at += size;
+    return { at, end: cursor.at };
+  }
+
+  /** A number of at most ten bytes, exact up to 2^53, which is more than any length; undefined when it has no end here. */
+  #varint(cursor: Cursor): number | undefined {
     let value = 0;
     let scale = 1;
     for (let i = 0; i < MAX_VARINT_BYTES && cursor.at < cursor.end; i++) {
@@ -162,7 +258,6 @@ class Scan {
       if (byte < 0x80) return value;
       scale *= 128;
     }
-    cursor.at = cursor.end;
-    return 0;
+    return undefined;
   }
 }

@@ -344,6 +344,9 @@ test("a proposal holds no more gas and bytes than a block may, and one with more
   await withBounds(-1n, -1n, async (consensus) => {
     assert.equal(await prepare(consensus), 3);
     assert.equal(await process(consensus, txs), 1);
+    // More than a block of valid ones has, each of one byte.
+    const tiny = Array.from({ length: 100_001 }, () => Uint8Array.of(0));
+    assert.deepEqual([await process(consensus, tiny), await process(consensus, tiny.slice(1))], [2, 1]);
   });
 });
 

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { lstat, unlink } from "node:fs/promises";
 import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
 import { AppError, type FaultPoints, isAppError, type Log, type Metrics, noFaults } from "@turnpike/base";
-import type { AbciQuerier, DrivenApplication } from "@turnpike/chain";
-import { cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
+import { type AbciQuerier, type DrivenApplication, MAX_BLOCK_TXS } from "@turnpike/chain";
+import { cometAbci, createMessage, decodeMessage, WireScanner } from "@turnpike/proto";
 import { Mempool, type MempoolOptions, MIRROR_MEMPOOL } from "../mempool/mempool.ts";
 import { AnswerOutput } from "./answer-output.ts";
 import { AnswerQueue } from "./answer-queue.ts";
@@ -198,7 +198,22 @@ class ListeningAbciServer implements AbciServer {
   }
 }
 
+const PROPOSED_TXS = `${cometAbci.RequestProcessProposalSchema.typeName}.txs`;
+const requests = new WireScanner({
+  maxParts: () => Number.POSITIVE_INFINITY,
+  maxDepth: Number.POSITIVE_INFINITY,
+  maxTextBytes: () => Number.POSITIVE_INFINITY,
+  maxItems: ({ name }, { typeName }) =>
+    `${typeName}.${name}` === PROPOSED_TXS ? MAX_BLOCK_TXS : Number.POSITIVE_INFINITY,
+});
+/** Stands for a proposal that is rejected unread: no block has its height. */
+const UNREAD_PROPOSAL = createMessage(cometAbci.RequestProcessProposalSchema, { height: -1n });
+
+// A proposer's seven million transactions of one byte take twenty seconds and a gigabyte to decode.
 function requestOf(body: Uint8Array): cometAbci.Request["value"] | undefined {
+  if (requests.excess(cometAbci.RequestSchema, body)?.startsWith(`${PROPOSED_TXS} has more`) === true) {
+    return { case: "processProposal", value: UNREAD_PROPOSAL };
+  }
   const decoded = decodeMessage(cometAbci.RequestSchema, body);
   return decoded.ok ? decoded.message.value : undefined;
 }

@@ -1,5 +1,5 @@
 import { bytesToHex } from "@turnpike/base";
-import { fail, POWER_REDUCTION, SDK, type TxFault } from "@turnpike/chain";
+import { boundsFault, fail, integerOf, POWER_REDUCTION, SDK, type TxFault } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { totalPower, txHash, type ValidatorSet, validatorAt } from "@turnpike/cometbft";
 import { type Any, authz, decodeMessage, staking, tx as txs, typeUrlOf } from "@turnpike/proto";
@@ -25,8 +25,8 @@ function powerIn(messages: readonly Any[], depth: number): bigint {
   for (const { typeUrl, value } of messages) {
     if (typeUrl === CREATE) {
       const decoded = decodeMessage(staking.MsgCreateValidatorSchema, value);
-      const amount = decoded.ok ? (decoded.message.value?.amount ?? "") : "";
-      if (/^\d{1,78}$/.test(amount)) power += BigInt(amount) / POWER_REDUCTION;
+      const amount = decoded.ok ? integerOf(decoded.message.value?.amount ?? "") : undefined;
+      if (amount !== undefined && amount > 0n) power += amount / POWER_REDUCTION;
     } else if (typeUrl === EXEC) {
       const decoded = decodeMessage(authz.MsgExecSchema, value);
       if (decoded.ok) power += powerIn(decoded.message.msgs, depth + 1);
@@ -35,12 +35,13 @@ function powerIn(messages: readonly Any[], depth: number): bigint {
   return power;
 }
 
-/** Voting power of the validators that a transaction would make; 0 for one that cannot be read. */
+/** Voting power of the validators that a transaction would make; 0 for one that the chain does not read. */
 function createdPower(tx: Bytes): bigint {
   if (!Buffer.from(tx.buffer, tx.byteOffset, tx.byteLength).includes(MARK)) return 0n;
   const raw = decodeMessage(txs.TxRawSchema, tx);
-  const body = raw.ok ? decodeMessage(txs.TxBodySchema, raw.message.bodyBytes) : undefined;
-  return body?.ok === true ? powerIn(body.message.messages, 0) : 0n;
+  if (!raw.ok || boundsFault(txs.TxBodySchema, raw.message.bodyBytes) !== undefined) return 0n;
+  const body = decodeMessage(txs.TxBodySchema, raw.message.bodyBytes);
+  return body.ok ? powerIn(body.message.messages, 0) : 0n;
 }
 
 /**

@@ -24,7 +24,7 @@ const openNode = (folder: string): Promise<EmbeddedEngine> =>
     },
   );
 
-function createValidator(signer: ChainSigner, bondUpokt: bigint): Any {
+function createValidator(signer: ChainSigner, bondUpokt: bigint | string): Any {
   const key = createEd25519Signer(sha256(Buffer.from(signer.address))).publicKey;
   return packAny(
     staking.MsgCreateValidatorSchema,
@@ -81,6 +81,16 @@ suite("validators that an embedded chain takes", () => {
       REFUSAL,
     );
     assert.equal(await validatorsAfter(node, 5), 1);
+  });
+
+  test("attack: its bond in another text of the same number is the same bond", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    for (const bond of [`+${THIRD}`, `${THIRD}`.padStart(90, "0")]) {
+      const sent = submit(node, LOCAL_SIGNERS.delegator, [createValidator(LOCAL_SIGNERS.delegator, bond)]);
+      assert.deepEqual(codeOf(sent), REFUSAL, bond);
+    }
+    assert.equal(await validatorsAfter(node, 3), 1);
   });
 
   test("so are those that have it together, in one transaction or in several, before and after a block", async () => {

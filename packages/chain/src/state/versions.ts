@@ -4,6 +4,8 @@ import { Collection } from "./collection.ts";
 import { type Context, unmetered } from "./context.ts";
 
 const NOTHING = new Uint8Array(0);
+/** Maximum number of entries that one block prunes: the changes of a session's blocks fall due together. */
+const MAX_PRUNED_PER_BLOCK = 10_000;
 
 /** An earlier value of a record, with the last block after which it held; undefined when there was no record. */
 export interface Version<V> {
@@ -89,13 +91,14 @@ export class Versions<V> {
     for (const [[key, lastHeight], value] of this.#entries.entries(unmetered(ctx))) yield { key, lastHeight, value };
   }
 
-  /** Removes the oldest entries, as far as `isOver` says so of their heights. */
+  /** Removes the oldest entries, as far as `isOver` says so of their heights; more than a block's maximum wait for the next. */
   prune(ctx: Context, isOver: (lastHeight: bigint) => boolean): void {
     const free = unmetered(ctx);
     const due: (readonly [lastHeight: bigint, key: string])[] = [];
     for (const [entry] of this.#byHeight.entries(free)) {
       if (!isOver(entry[0])) break;
       due.push(entry);
+      if (due.length === MAX_PRUNED_PER_BLOCK) break;
     }
     for (const [lastHeight, key] of due) {
       this.#byHeight.remove(free, [lastHeight, key]);

@@ -94,6 +94,19 @@ function isRetryBlock(ctx: Context): boolean {
   return isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks);
 }
 
+/**
+ * First height of the oldest session that has a held claim; undefined without one. What was true in it stays until its claims are
+ * settled.
+ */
+export function oldestHeldStart(ctx: Context): bigint | undefined {
+  let oldest: bigint | undefined;
+  for (const [[sessionId, operatorAddress]] of heldClaims.entries(ctx)) {
+    const start = getClaim(ctx, sessionId, operatorAddress)?.sessionHeader?.sessionStartBlockHeight;
+    if (start !== undefined && (oldest === undefined || start < oldest)) oldest = start;
+  }
+  return oldest;
+}
+
 /** True while a held claim names this address as its application or its supplier: its stake has to stay until then. */
 export function hasHeldClaim(ctx: Context, address: string): boolean {
   for (const [[sessionId, operatorAddress]] of heldClaims.entries(ctx)) {

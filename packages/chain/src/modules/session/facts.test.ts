@@ -7,6 +7,7 @@ import type { Outcome } from "../../state/outcome.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication, setApplication } from "../application/state.ts";
+import { holdClaim } from "../proof/held-claims.ts";
 import { ringKeys } from "../proof/ring-keys.ts";
 import { pastApplications } from "./history.ts";
 import { hydrateSession } from "./hydrate.ts";
@@ -294,6 +295,35 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(count() >= 8);
     chain.runTo(chain.block.heightBlocks + 20n);
     assert.equal(count(), 0);
+  });
+
+  test("attack: what a held claim was earned by stays until it is settled, also over an export", () => {
+    const { chain, app, gw, sup } = begin({}, 100_000_000n, 30_000_000n);
+    const partner = chain.addParty("partner");
+    const before = chain.balanceOf(partner);
+    assert.ok(chain.stakeSupplier(sup, "svc", [[partner, 100n]]).ok);
+    chain.runTo(13n);
+    const work = new Work(chain.header(app, "svc"), sup).serve(11, [app.publicKey, gw.publicKey], gw);
+    const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+    chain.runTo(claimOpenHeight);
+    assert.ok(chain.claim(work).ok);
+    chain.runTo(proofOpenHeight);
+    assert.ok(chain.prove(work).ok);
+    chain.runTo(proofOpenHeight + 1n);
+    holdClaim(chain.ctx, [work.header.sessionId, sup.address]);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 1_000_000n).ok);
+    assert.ok(chain.stakeSupplier(sup, "svc").ok);
+    chain.runTo(120n);
+    const exported = chain.machine.exportGenesis(new Overlay(chain.state), chain.block);
+    const { block_hashes: hashes } = exported["session"] as {
+      readonly block_hashes: readonly { readonly height: string }[];
+    };
+    assert.ok(hashes.some(({ height }) => height === `${work.header.sessionStartBlockHeight}`));
+    chain.runTo(240n);
+    assert.deepEqual(chain.outcomeOf(work), { end: "settled", settledUpokt: 1_100_000n });
+    assert.ok(chain.balanceOf(partner) > before, "the shares of the session");
+    chain.runTo(260n);
+    assert.deepEqual([...pastApplications.entries(chain.ctx)], []);
   });
 
   test("a spend limit that is lowered after the work does not lower its pay", () => {

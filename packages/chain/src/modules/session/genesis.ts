@@ -4,6 +4,7 @@ import { settlementDelayBlocks } from "@turnpike/protocol";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
+import { oldestHeldStart } from "../proof/held-claims.ts";
 import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
 import { addHistory, exportHistory, HISTORY_FIELD } from "./history-genesis.ts";
 import { DEFAULT_SESSION_PARAMS, sessionParamsFault } from "./params.ts";
@@ -69,7 +70,9 @@ export function exportSession(ctx: Context): Record<string, unknown> {
       createMessage(session.ParamsUpdateSchema, { effectiveHeight, params }),
     ),
   });
-  const first = ctx.block.heightBlocks - neededBlocks(ctx);
+  const held = oldestHeldStart(ctx);
+  const newest = ctx.block.heightBlocks - neededBlocks(ctx);
+  const first = held !== undefined && held < newest ? held : newest;
   const from = uint64Codec.encode(first > 0n ? first : 0n);
   const hashes = [...blockHashes.entries(ctx, { from })].map(([height, hash]) => ({
     height: height.toString(),

@@ -4,6 +4,7 @@ import { sessionWindows } from "@turnpike/protocol";
 import { messageCodec, textCodec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { Versions } from "../../state/versions.ts";
+import { oldestHeldStart } from "../proof/held-claims.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { SESSION_MODULE } from "./state.ts";
 
@@ -53,14 +54,17 @@ export function noteApplication(
   pastApplications.note(ctx, address, before);
 }
 
-/** True when all claims of the session that a height belongs to were settled before this block. */
+/** True when the claims of the session that a height belongs to were settled before this block, those that are held aside. */
 export function isSettled(ctx: Context, height: bigint): boolean {
   return sessionWindows(getSharedParamsAt(ctx, height), height).proofCloseHeight < ctx.block.heightBlocks;
 }
 
 /** Removes the entries that no session can need which is not settled yet. */
 export function pruneHistory(ctx: Context): void {
+  const held = oldestHeldStart(ctx);
+  const isOver = (lastHeight: bigint): boolean =>
+    (held === undefined || lastHeight < held) && isSettled(ctx, lastHeight);
   for (const versions of [pastApplications, pastOwners, pastProofParams, pastTokenomicsParams]) {
-    versions.prune(ctx, (lastHeight) => isSettled(ctx, lastHeight));
+    versions.prune(ctx, isOver);
   }
 }

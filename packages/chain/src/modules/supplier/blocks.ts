@@ -8,7 +8,7 @@ import type { Context } from "../../state/context.ts";
 import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { hasHeldClaim } from "../proof/held-claims.ts";
+import { hasHeldClaim, oldestHeldStart } from "../proof/held-claims.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import {
   configsByActivation,
@@ -88,12 +88,14 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
 }
 
 /**
- * Prunes ended configurations once no proof can need them. Those that ended at one height go together, so that a block
+ * Prunes ended configurations once no proof and no held claim can need them. Those that ended at one height go together, so that a block
  * in which none goes costs as much as there are such heights, however many suppliers there are.
  */
 export function pruneConfigs(ctx: Context): void {
   const current = ctx.block.heightBlocks;
+  const held = oldestHeldStart(ctx);
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
+    if (held !== undefined && ended > held) return;
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
     const within = uint64Codec.encode(ended);
     runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {

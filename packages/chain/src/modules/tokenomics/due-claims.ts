@@ -31,10 +31,7 @@ function remembered<K extends string | bigint, Source, V>(
   };
 }
 
-/**
- * The claims that this block settles, in the order of settlement: those whose proof window ends with it, and those of earlier
- * sessions that were held and are tried again.
- */
+/** The claims whose proof window ends with this block, in the order of settlement. */
 export function collectClaims(ctx: Context): Claim[] {
   const height = ctx.block.heightBlocks;
   const windowsAt = remembered((at: bigint, _: undefined) => protocolParams(getSharedParamsAt(ctx, at)));
@@ -44,7 +41,7 @@ export function collectClaims(ctx: Context): Claim[] {
     params: protocolParams(params),
   }));
   const ends = dueSessionEnds(protocolParams(getSharedParams(ctx)), history, height);
-  const due = ends.flatMap((end) =>
+  return ends.flatMap((end) =>
     claimsBySessionEnd(ctx, end)
       .map(protocolClaim)
       .filter(({ sessionHeader: { sessionEndBlockHeight } }) =>
@@ -52,8 +49,12 @@ export function collectClaims(ctx: Context): Claim[] {
       )
       .filter((claim) => !isHeld(ctx, claimKey(claim))),
   );
+}
+
+/** Claims of earlier sessions that were held, and are tried again in this block. */
+export function collectRetries(ctx: Context): Claim[] {
   const retried = claimsToRetry(ctx).flatMap(([sessionId, operator]) => getClaim(ctx, sessionId, operator) ?? []);
-  return due.concat(retried.map(protocolClaim));
+  return retried.map(protocolClaim);
 }
 
 const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };

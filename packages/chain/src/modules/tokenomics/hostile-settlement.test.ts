@@ -34,6 +34,8 @@ import { tokenomicsParams } from "./state.ts";
 
 const machine = settlementMachine();
 const UNITS = 7n;
+/** Beginning of the keys of validators. */
+const VALIDATORS = "staking/\x21";
 
 function economy(inflation = 0.1): Economy {
   const made = makeEconomy({
@@ -230,6 +232,28 @@ suite("receivers of rewards", () => {
     assert.deepEqual([...claims.entries(ctx)], []);
     assert.deepEqual([...heldClaims.entries(ctx)], []);
     assert.ok(!hasHeldClaim(ctx, broken));
+  });
+
+  test("attack: one session that cannot be settled among many costs few attempts, and difficulties move once", () => {
+    const made = economy();
+    const { state, ctx } = made;
+    for (let i = 0; i < 64; i++) {
+      addClaim(ctx, { application: 1, supplier: 1, end: 20n, relays: 100n, units: UNITS, session: `${i}` });
+    }
+    setRevShare(made, "supplier 0", ["not an address"]);
+    let reads = 0;
+    const counting = {
+      get: (key: Uint8Array) => state.get(key),
+      range: (options: Parameters<typeof state.range>[0]) => {
+        if (Buffer.from(options.prefix).toString("latin1") === VALIDATORS) reads++;
+        return state.range(options);
+      },
+    };
+    const { events } = machine.runBlock(counting, blockAt(30n, new Uint8Array(32)), []);
+    assert.equal(events.filter(({ type }) => type === "block_part_failed").length, 1);
+    const moved = events.filter(({ type }) => type.endsWith("EventRelayMiningDifficultyUpdated"));
+    assert.equal(moved.length, 1);
+    assert.ok(reads > 0 && reads < 20, `${reads} walks over the validators`);
   });
 
   test("accounts of modules and accounts that no message may send to are paid like others", () => {

@@ -217,12 +217,14 @@ export function addClaim(
     readonly units: bigint;
     readonly status?: 0 | 1 | 2;
     readonly serviceId?: string;
+    /** Name of one of several sessions that end together. */
+    readonly session?: string;
   },
 ): void {
   const rootHash = Buffer.alloc(48, claim.supplier + 1);
   rootHash.writeBigUInt64BE(BigInt.asUintN(64, claim.units * claim.relays), 32);
   rootHash.writeBigUInt64BE(claim.relays, 40);
-  const sessionId = sha256(Buffer.from(`${claim.application}/${claim.end}`));
+  const sessionId = sha256(Buffer.from(`${claim.application}/${claim.end}${claim.session ?? ""}`));
   setClaim(
     ctx,
     createMessage(proof.ClaimSchema, {
