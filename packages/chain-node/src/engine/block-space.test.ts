@@ -55,6 +55,23 @@ suite("block space", () => {
     });
   });
 
+  test("attack: what follows a sequence that check_tx used closes no block for free", async () => {
+    await withNode({}, async (node) => {
+      assert.equal(submit(node, { from: 0, sequence: 0n, gas: 100_000n, fee: 1n }), "code 0");
+      assert.equal(node.check(sendTx({ from: 0, sequence: 1n, gas: 100_000n, fee: 1n })).code, 0);
+      assert.equal(submit(node, { from: 0, sequence: 2n, gas: BLOCK_GAS - 100_000n, fee: 40_000n }), "code 0");
+      const client = sendTx({ from: CLIENT, sequence: 0n, gas: 1_000_000n, fee: 1n });
+      assert.equal(shown(node.submit(client)), "code 0");
+      const { block } = await node.produceBlock();
+      assert.equal(block.txs.length, 2);
+      assert.ok(block.txs.some((tx) => Buffer.compare(tx, client) === 0));
+      // The next check does not have the sequence.
+      assert.equal(node.mempool.numTxs(), 0);
+      assert.equal(submit(node, { from: 0, sequence: 1n, gas: BLOCK_GAS, fee: 400n }), "code 0");
+      assert.equal((await node.produceBlock()).block.txs.length, 1);
+    });
+  });
+
   test("what does not fit is passed over with what follows it, and the rest of the block is used", async () => {
     await withNode({}, async (node) => {
       const half = BLOCK_GAS / 2n;
