@@ -521,6 +521,7 @@ test("a fault of the application stops consensus, and answers questions with a c
       checkReplacement: fails,
       uncheck: fails,
       factsOf: fails,
+      unpaid: fails,
       maxBlockGas: -1n,
     };
   };

@@ -61,6 +61,8 @@ export interface MempoolModules {
   readonly uncheck: (tx: Bytes) => void;
   /** Properties of a transaction; undefined when it cannot be read. */
   readonly factsOf: (tx: Bytes) => TxFacts | undefined;
+  /** Positions of those of a block that would fail in it and pay nothing, as far as there is time. */
+  readonly unpaid: (txs: readonly Bytes[], isOver: () => boolean) => readonly number[];
   /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
@@ -93,6 +95,8 @@ interface Arrived {
 const RECHECK_SLICE_MS = 5;
 /** Time of the checks that a block waits for: it takes what is checked until then. */
 const RECHECK_BEFORE_BLOCK_MS = 100;
+/** Time of the trial of a block that is full. */
+const TRIAL_BEFORE_BLOCK_MS = 50;
 /** Transactions that were dropped and take a place in CometBFT's mempool, for each raise of a place's price. */
 const DROPPED_PER_RAISE = 10;
 const NONE: readonly Waiting[] = [];
@@ -216,7 +220,7 @@ export class Mempool implements MempoolReads {
   /** The transactions of the next block. @param maxGas -1: any */
   reap(maxGas: bigint): Bytes[] {
     const room = { maxBytes: this.#modules.maxDataBytes(), maxGas };
-    return pickFitting(this.#ranked.toArray(), room, this.#readiness()).map(({ bytes }) => bytes);
+    return this.#pickPaying(this.#ranked.toArray(), room, this.#readiness());
   }
 
   /** Those of CometBFT's transactions, given in the order of their arrival, that a block takes; in its order. */
@@ -231,8 +235,7 @@ export class Mempool implements MempoolReads {
     });
     const isReady = this.#readiness();
     const ordered: Placed[] = [...waiting, ...inBlockOrder(others)];
-    const isUsable = (item: Placed): boolean => !isWaiting(item) || (present.has(item) && isReady(item));
-    return pickFitting(ordered, room, isUsable).map(({ bytes }) => bytes);
+    return this.#pickPaying(ordered, room, (item) => !isWaiting(item) || (present.has(item) && isReady(item)));
   }
 
   /** Checks a transaction again for CometBFT, after what it follows. */
@@ -274,6 +277,24 @@ export class Mempool implements MempoolReads {
 
   #followsCheckOnly({ facts, arrival }: Waiting): boolean {
     return facts.isOrdered && facts.signers.some((signer) => (this.#checkOnly.get(signer) ?? arrival) < arrival);
+  }
+
+  /** The transactions of a block that leaves others out: what would take their places and pay nothing is left out instead. */
+  #pickPaying<T extends Placed>(ordered: readonly T[], room: BlockRoom, isReady: (item: T) => boolean): Bytes[] {
+    const startedMs = this.#clock.monotonicMs();
+    const isOver = (): boolean => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS;
+    const unpaid = new Set<T>();
+    for (;;) {
+      const picked = pickFitting(ordered, room, (item) => !unpaid.has(item) && isReady(item));
+      const txs = picked.map(({ bytes }) => bytes);
+      const isContended = picked.length + unpaid.size < ordered.length;
+      const positions = isContended && !isOver() ? this.#modules.unpaid(txs, isOver) : [];
+      if (positions.length === 0) return txs;
+      for (const i of positions) {
+        const item = picked[i];
+        if (item !== undefined) unpaid.add(item);
+      }
+    }
   }
 
   // A block waits a bounded time for checks.
