@@ -165,8 +165,7 @@ export class AbciHandler {
   #firstCheck(tx: Uint8Array): TxResult {
     const sent = this.#mempool.submit(tx);
     if (sent.kind === "checked") return sent.result;
-    // CometBFT has a cache of its own: what it asks about is to be checked.
-    if (sent.kind === "known") return this.#application.check(tx, false);
+    if (sent.kind === "known") return this.#mempool.repeat(tx);
     const { code, codespace, text: log } = fail(SDK.mempoolIsFull, sent.text).fault;
     return { code, codespace, log, data: new Uint8Array(0), gasWanted: 0n, gasUsed: 0n, events: [] };
   }

@@ -279,6 +279,69 @@ test("a full mempool of CometBFT: the cheapest leaves after a block for who pays
   );
 });
 
+test("attack: a copy of a transaction, sent for a check alone, drops it from no mempool", async () => {
+  await withServer(async ({ client }) => {
+    const consensus = client();
+    const mempool = client();
+    await consensus.ask("initChain", initChain());
+    const tx = sendTx(0n, 1n, { fee: 100n });
+    assert.equal((await mempool.ask("checkTx", check(tx))).code, 0);
+    await consensus.ask("finalizeBlock", block(1n));
+    await consensus.ask("commit", createMessage(RequestCommitSchema));
+    // Before CometBFT asks about it again, and after.
+    assert.equal((await mempool.ask("checkTx", check(tx))).code, 0);
+    assert.equal((await mempool.ask("checkTx", recheck(tx))).code, 0);
+    assert.equal((await mempool.ask("checkTx", check(tx))).code, 0);
+    assert.equal((await mempool.ask("checkTx", check(sendTx(1n, 1n, { fee: 100n })))).code, 0);
+  });
+});
+
+test("attack: transactions that were checked alone take no places past the bounds later", async () => {
+  await withServer(
+    async ({ client }) => {
+      const consensus = client();
+      const mempool = client();
+      const codes = async (txs: readonly Uint8Array[]): Promise<number[]> => {
+        const all: number[] = [];
+        for (const tx of txs) all.push((await mempool.ask("checkTx", check(tx))).code);
+        return all;
+      };
+      await consensus.ask("initChain", initChain());
+      const checkedAlone = Array.from({ length: 5 }, (_, i) => sendTx(BigInt(i), 1n, { fee: 100n }));
+      assert.deepEqual(await codes(checkedAlone), [0, 0, 0, 0, 0]);
+      for (const height of [1n, 2n]) {
+        await consensus.ask("finalizeBlock", block(height));
+        await consensus.ask("commit", createMessage(RequestCommitSchema));
+      }
+      const others = Array.from({ length: 5 }, (_, i) => sendTx(BigInt(i), 1n, { from: 1, fee: 100n }));
+      assert.deepEqual(await codes(others), [0, 0, 0, 0, 0]);
+      assert.deepEqual(await codes(checkedAlone), [20, 20, 20, 20, 20]);
+    },
+    { mempool: { maxTxs: 5 } },
+  );
+});
+
+test("attack: what follows a transaction that was checked alone is in no proposal", async () => {
+  const application = (store: ChainStore): DrivenApplication => testApp(store, { maxBlockGas: 1_000_000n });
+  await withServer(
+    async ({ client }) => {
+      const consensus = client();
+      const mempool = client();
+      await consensus.ask("initChain", initChain());
+      assert.equal((await mempool.ask("checkTx", check(sendTx(0n, 1n, { fee: 900n })))).code, 0);
+      const txs = [sendTx(1n, 1n, { gas: 1_000_000n, fee: 900n }), sendTx(0n, 1n, { from: 1, fee: 1n })];
+      for (const tx of txs) assert.equal((await mempool.ask("checkTx", check(tx))).code, 0);
+      const request = createMessage(cometAbci.RequestPrepareProposalSchema, { txs, maxTxBytes: 9_000n, height: 1n });
+      const proposed = (await consensus.ask("prepareProposal", request)).txs;
+      assert.deepEqual(
+        proposed.map((tx) => txs.findIndex((one) => Buffer.compare(one, tx) === 0)),
+        [1],
+      );
+    },
+    { application },
+  );
+});
+
 test("a transaction of CometBFT's mempool is replaced by one with the same sequence that pays more", async () => {
   await withServer(async ({ client }) => {
     const consensus = client();
@@ -461,6 +524,7 @@ test("a fault of the application stops consensus, and answers questions with a c
       checkReplacement: fails,
       uncheck: fails,
       factsOf: fails,
+      unpaid: fails,
       maxBlockGas: -1n,
     };
   };

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { openTestNode, sendTx, testGenesis, testMachine, type Wish } from "@turnpike/testkit/embedded-node";
+import {
+  openTestNode,
+  START_AMOUNT,
+  sendTx,
+  testGenesis,
+  testMachine,
+  type Wish,
+} from "@turnpike/testkit/embedded-node";
 import { must, scratchFolder } from "@turnpike/testkit/fixtures";
 import type { MempoolOptions } from "../mempool/mempool.ts";
 import type { Submission } from "../types.ts";
@@ -52,6 +59,42 @@ suite("block space", () => {
       const client = sendTx({ from: CLIENT, sequence: 0n, gas: 1_000_000n, fee: 1n });
       assert.equal(shown(node.submit(client)), "code 0");
       assert.equal(await blockOf(node, client, 25), 1);
+    });
+  });
+
+  test("attack: what follows a sequence that check_tx used closes no block for free", async () => {
+    await withNode({}, async (node) => {
+      assert.equal(submit(node, { from: 0, sequence: 0n, gas: 100_000n, fee: 1n }), "code 0");
+      assert.equal(node.check(sendTx({ from: 0, sequence: 1n, gas: 100_000n, fee: 1n })).code, 0);
+      assert.equal(submit(node, { from: 0, sequence: 2n, gas: BLOCK_GAS - 100_000n, fee: 40_000n }), "code 0");
+      const client = sendTx({ from: CLIENT, sequence: 0n, gas: 1_000_000n, fee: 1n });
+      assert.equal(shown(node.submit(client)), "code 0");
+      const { block } = await node.produceBlock();
+      assert.equal(block.txs.length, 2);
+      assert.ok(block.txs.some((tx) => Buffer.compare(tx, client) === 0));
+      // The next check does not have the sequence.
+      assert.equal(node.mempool.numTxs(), 0);
+      assert.equal(submit(node, { from: 0, sequence: 1n, gas: BLOCK_GAS, fee: 400n }), "code 0");
+      assert.equal((await node.produceBlock()).block.txs.length, 1);
+    });
+  });
+
+  test("attack: what an earlier transaction of the block makes unable to pay closes no block", async () => {
+    await withNode({}, async (node) => {
+      // It sends all its coins away: the check, which runs no messages, does not see it.
+      assert.equal(
+        submit(node, { from: 0, sequence: 0n, gas: 100_000n, fee: 2n, amount: START_AMOUNT - 2n }),
+        "code 0",
+      );
+      assert.equal(submit(node, { from: 0, sequence: 1n, gas: BLOCK_GAS - 100_000n, fee: 8_000n }), "code 0");
+      const client = sendTx({ from: CLIENT, sequence: 0n, gas: 100_000n, fee: 1n });
+      assert.equal(shown(node.submit(client)), "code 0");
+      assert.equal(await blockOf(node, client, 1), 1);
+      assert.deepEqual(
+        node.blocks.results(1n)?.txResults.map(({ code }) => code),
+        [0, 0],
+      );
+      assert.equal(node.mempool.numTxs(), 0);
     });
   });
 

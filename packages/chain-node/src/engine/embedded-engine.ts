@@ -131,6 +131,7 @@ export class EmbeddedEngine implements EmbeddedNode {
       check: (tx, kind) => (kind === "again" ? application.check(tx, true) : this.#firstCheck(tx, kind)),
       uncheck: (tx) => application.uncheck(tx),
       factsOf: (tx) => application.factsOf(tx),
+      unpaid: (txs, isOver) => application.unpaid(txs, isOver),
       maxDataBytes: () => this.#maxDataBytes(),
       metrics,
     });
@@ -151,7 +152,10 @@ export class EmbeddedEngine implements EmbeddedNode {
   check(tx: Bytes): TxResult {
     this.mempool.prepare(tx);
     const fault = this.#guard.refusal(tx);
-    return fault === undefined ? this.application.check(tx, false) : refusedTx(fault);
+    if (fault !== undefined) return refusedTx(fault);
+    const result = this.application.check(tx, false);
+    if (result.code === 0) this.mempool.noteCheckOnly(tx);
+    return result;
   }
 
   listen(listener: (event: NodeEvent) => void): () => void {

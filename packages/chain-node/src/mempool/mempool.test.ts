@@ -48,6 +48,7 @@ function poolOf(
       check,
       uncheck: () => undefined,
       factsOf: (tx) => factsOf(tx, signersOf(tx)),
+      unpaid: () => [],
       maxDataBytes: () => 1000n,
       clock,
     },

@@ -61,6 +61,8 @@ export interface MempoolModules {
   readonly uncheck: (tx: Bytes) => void;
   /** Properties of a transaction; undefined when it cannot be read. */
   readonly factsOf: (tx: Bytes) => TxFacts | undefined;
+  /** Positions of those of a block that would fail in it and pay nothing, as far as there is time. */
+  readonly unpaid: (txs: readonly Bytes[], isOver: () => boolean) => readonly number[];
   /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
@@ -93,6 +95,8 @@ interface Arrived {
 const RECHECK_SLICE_MS = 5;
 /** Time of the checks that a block waits for: it takes what is checked until then. */
 const RECHECK_BEFORE_BLOCK_MS = 100;
+/** Time of the trial of a block that is full. */
+const TRIAL_BEFORE_BLOCK_MS = 50;
 /** Transactions that were dropped and take a place in CometBFT's mempool, for each raise of a place's price. */
 const DROPPED_PER_RAISE = 10;
 const NONE: readonly Waiting[] = [];
@@ -131,6 +135,8 @@ export class Mempool implements MempoolReads {
   readonly #seen: SmallCache<string, true>;
   readonly #dropped: SmallCache<string, true>;
   #droppedCount = 0;
+  /** Signers of transactions that were checked and are not kept, each with the arrival of the first. */
+  readonly #checkOnly = new Map<string, number>();
   #blocks = 0;
   #settling: Promise<void> | undefined;
   #bytes = 0;
@@ -181,7 +187,9 @@ export class Mempool implements MempoolReads {
     const isFull = !this.#hasRoom(tx.length);
     // Nothing of a transaction is read before its size is known.
     if (tooLarge !== undefined) return isFull ? refuse("full", this.#fullText()) : refuse("too_large", tooLarge);
-    if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
+    // CometBFT has a cache of its own: what it asks about and does not wait is to be checked.
+    const isKnown = this.#opts.mirrors ? this.#waiting.has(key) : this.#seen.get(key) !== undefined;
+    if (isKnown) return { kind: "known", hash };
     // The mempool's own, from the check to the block: what the check read of them is used again there.
     const bytes = Uint8Array.from(tx);
     if (isFull && this.#victimsFor(tx.length, this.#modules.factsOf(bytes)) === undefined) {
@@ -212,21 +220,22 @@ export class Mempool implements MempoolReads {
   /** The transactions of the next block. @param maxGas -1: any */
   reap(maxGas: bigint): Bytes[] {
     const room = { maxBytes: this.#modules.maxDataBytes(), maxGas };
-    return pickFitting(this.#ranked.toArray(), room, this.#readiness()).map(({ bytes }) => bytes);
+    return this.#pickPaying(this.#ranked.toArray(), room, this.#readiness());
   }
 
   /** Those of CometBFT's transactions, given in the order of their arrival, that a block takes; in its order. */
   pick(txs: readonly Bytes[], room: BlockRoom): Bytes[] {
     const byKey = new Map(txs.map((tx) => [bytesToHex(txHash(tx)), tx]));
-    const waiting = this.#ranked.toArray().filter(({ key }) => byKey.has(key));
-    for (const { key } of waiting) byKey.delete(key);
+    // Those that CometBFT does not have keep out what follows them: without them it fails, and pays nothing.
+    const waiting = this.#ranked.toArray();
+    const present = new Set(waiting.filter(({ key }) => byKey.delete(key)));
     const others = [...byKey].flatMap(([key, tx]): Placed[] => {
       if (this.#dropped.get(key) !== undefined) return [];
       return [{ bytes: tx, sizeBytes: dataBytes(tx), facts: this.#modules.factsOf(tx) ?? UNREADABLE }];
     });
     const isReady = this.#readiness();
     const ordered: Placed[] = [...waiting, ...inBlockOrder(others)];
-    return pickFitting(ordered, room, (item) => !isWaiting(item) || isReady(item)).map(({ bytes }) => bytes);
+    return this.#pickPaying(ordered, room, (item) => !isWaiting(item) || (present.has(item) && isReady(item)));
   }
 
   /** Checks a transaction again for CometBFT, after what it follows. */
@@ -241,16 +250,58 @@ export class Mempool implements MempoolReads {
       if (result.code === 0) this.#keep({ bytes, hash: txHash(tx), key, facts, arrival: this.#arrivals++ });
       return result;
     }
-    this.prepare(item.bytes);
-    if (!this.#waiting.has(key)) return refusedAs(SDK.invalidRequest, "not valid after the newest block");
+    const result = this.#resultOf(item);
     item.confirmedAt = this.#blocks;
+    return result;
+  }
+
+  /** Answers for a transaction that {@link submit} calls known: it is not run on a state that has it. */
+  repeat(tx: Bytes): TxResult {
+    const item = this.#waiting.get(bytesToHex(txHash(tx)));
+    return item === undefined ? this.#modules.check(tx, "new") : this.#resultOf(item);
+  }
+
+  #resultOf(item: Waiting): TxResult {
+    this.prepare(item.bytes);
+    if (!this.#waiting.has(item.key)) return refusedAs(SDK.invalidRequest, "not valid after the newest block");
     return { ...PASSED, gasWanted: item.facts.offer.gas };
+  }
+
+  /** Notes a transaction that was checked and is not kept: until the next block nothing that follows it is in one. */
+  noteCheckOnly(tx: Bytes): void {
+    const facts = this.#modules.factsOf(tx);
+    const arrival = this.#arrivals++;
+    if (facts?.isOrdered !== true) return;
+    for (const signer of facts.signers) if (!this.#checkOnly.has(signer)) this.#checkOnly.set(signer, arrival);
+  }
+
+  #followsCheckOnly({ facts, arrival }: Waiting): boolean {
+    return facts.isOrdered && facts.signers.some((signer) => (this.#checkOnly.get(signer) ?? arrival) < arrival);
+  }
+
+  /** The transactions of a block that leaves others out: what would take their places and pay nothing is left out instead. */
+  #pickPaying<T extends Placed>(ordered: readonly T[], room: BlockRoom, isReady: (item: T) => boolean): Bytes[] {
+    const startedMs = this.#clock.monotonicMs();
+    const isOver = (): boolean => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS;
+    const unpaid = new Set<T>();
+    for (;;) {
+      const picked = pickFitting(ordered, room, (item) => !unpaid.has(item) && isReady(item));
+      const txs = picked.map(({ bytes }) => bytes);
+      const isContended = picked.length + unpaid.size < ordered.length;
+      const positions = isContended && !isOver() ? this.#modules.unpaid(txs, isOver) : [];
+      if (positions.length === 0) return txs;
+      for (const i of positions) {
+        const item = picked[i];
+        if (item !== undefined) unpaid.add(item);
+      }
+    }
   }
 
   // A block waits a bounded time for checks.
   #readiness(): (item: Waiting) => boolean {
     const startedMs = this.#clock.monotonicMs();
     return (item) => {
+      if (this.#followsCheckOnly(item)) return false;
       if (!item.isStale) return true;
       if (this.#clock.monotonicMs() - startedMs > RECHECK_BEFORE_BLOCK_MS) return false;
       return this.#recheck(item);
@@ -281,6 +332,7 @@ export class Mempool implements MempoolReads {
       for (const item of this.#ranked.toArray()) if (item.confirmedAt < this.#blocks) this.#remove(item);
     this.#blocks++;
     this.#droppedCount = 0;
+    this.#checkOnly.clear();
     for (const item of this.#ranked) item.isStale = true;
     this.#stale = this.#ranked.toArray();
     this.#staleCursor = 0;

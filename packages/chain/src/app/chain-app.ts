@@ -67,6 +67,8 @@ export interface CheckObserver {
   wrote(writes: readonly StateChange[]): void;
 }
 
+/** Maximum gas of a transaction whose messages are tried before a block: some 100 ms. */
+const MAX_TRIAL_GAS = 10_000_000n;
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
 
@@ -256,6 +258,25 @@ export class ChainApp implements DrivenApplication {
     const state = new Overlay(check.state);
     this.#machine.rewind(state, check.block, tx);
     this.#writeCheck(check, state.writes());
+  }
+
+  unpaid(txs: readonly Bytes[], isOver: () => boolean): readonly number[] {
+    const newest = this.#store.latestHeightBlocks();
+    if (this.#check === undefined || newest === undefined) return [];
+    const { heightBlocks } = this.#check.block;
+    const block = { ...this.#check.block, heightBlocks: heightBlocks > newest ? heightBlocks : newest + 1n };
+    const state = new Overlay(this.#store.at(newest));
+    const positions: number[] = [];
+    for (const [i, tx] of txs.entries()) {
+      if (isOver()) break;
+      const facts = this.#machine.factsOf(tx);
+      // One that cannot be read passed no check of this node.
+      if (facts === undefined) continue;
+      const result = this.#machine.runTx(state, block, facts.offer.gas > MAX_TRIAL_GAS ? "recheck" : "deliver", tx);
+      // Of one whose fee is paid there are events, also when it fails.
+      if (result.code !== 0 && result.events.length === 0) positions.push(i);
+    }
+    return positions;
   }
 
   #writeCheck(check: CheckState, writes: readonly StateChange[]): void {

@@ -116,6 +116,12 @@ export interface DrivenApplication extends Application {
    * block, and that none of the same signers follows there. Its fee stays counted until the next block.
    */
   uncheck(tx: Bytes): void;
+  /**
+   * Positions of those that would fail in the next block before they pay: an earlier one of the block takes their coins. Of
+   * long ones only the checks are run.
+   * @param isOver asked before each: true ends the trial
+   */
+  unpaid(txs: readonly Bytes[], isOver: () => boolean): readonly number[];
   /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
   factsOf(tx: Bytes): TxFacts | undefined;
   /** Maximum gas of a block; -1: any. */

@@ -151,6 +151,23 @@ suite("query threads", () => {
     assert.equal(threads.waiting, 0);
   });
 
+  test("attack: short work without end keeps a list that takes long waiting for half of the bound at most", async () => {
+    const { threads, started, clock } = begin({ maxUnderWay: 2, maxWaiting: 1_000 });
+    const short = [threads.ask(WORK), threads.ask(WORK)];
+    const list = threads.ask(allApplications({ limit: 10_000n }));
+    const one = thread(started, 0);
+    let blocked = 0;
+    while (!one.got.some((request) => request.kind === "work" && request.id === 3)) {
+      assert.ok(blocked++ < 20, "the list has no turn");
+      short.push(threads.ask(WORK));
+      clock.advance(50);
+      one.answer(1);
+    }
+    while (one.got.length > 0) one.answer(1);
+    assert.equal((await list).kind, "grpc");
+    await Promise.all(short);
+  });
+
   test("attack: short work passes lists that take long, of which a thread has one at a time", async () => {
     const { threads, started } = begin({ maxUnderWay: 64, maxWaiting: 1_000 });
     const list = allApplications({ limit: 10_000n });

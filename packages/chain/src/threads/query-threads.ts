@@ -198,8 +198,14 @@ export class QueryThreads implements AsyncDisposable {
 
   #next(): void {
     this.#metrics.set(chainQueriesWaiting, this.waiting, { threads: this.#opts.name });
+    // Short work that never ends must not keep long work waiting for ever.
+    while (this.#isOverdue(this.#heavy[0]) && this.#handOn(true, () => this.#heavy.shift()));
     while (this.#waiting.length > this.#taken && this.#handOn(false, () => this.#take()));
     while (this.#heavy.length > 0 && this.#handOn(true, () => this.#heavy.shift()));
+  }
+
+  #isOverdue(job: Job | undefined): boolean {
+    return job !== undefined && this.#clock.monotonicMs() - job.askedMs >= this.#opts.maxWaitMs / 2;
   }
 
   /** Gives a thread the next work; false when none has room for it. */
