@@ -326,13 +326,17 @@ export class ClaimRunner implements AsyncDisposable {
     };
   }
 
-  /** Whether the chain wants a proof of the claim that it has. */
+  /**
+   * Whether the chain wants a proof of the claim that it has. What was required once stays so: parameters of today decide on the
+   * main network, those at the window's seed on this chain, and a missing proof costs more than one that is refused.
+   */
   async #isProofRequired(
     { operatorAddress, header, terms }: SessionEvidence["head"],
-    { claim }: SessionState,
+    { claim, isProofRequired }: SessionState,
     { proofParams }: Asked,
     onChain: ChainClaim | undefined,
   ): Promise<boolean | undefined> {
+    if (isProofRequired === true) return true;
     const thresholdUpokt = coinAmount(proofParams?.proofRequirementThreshold);
     if (claim === undefined || proofParams === undefined || thresholdUpokt === undefined) return undefined;
     const seedBlockHash = await this.#hashAt(terms.windows.proofOpenHeight - 1n);
