@@ -24,6 +24,7 @@ import {
 } from "./state.ts";
 
 const FIRST_HEIGHT = 1n;
+const MAX_OPERATOR_CHARACTERS = 255;
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the suppliers is not valid: ${why}.` });
@@ -69,6 +70,8 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
     const { operatorAddress, ownerAddress, stake, services } = found;
     const why =
       addressFault(operatorAddress) ??
+      // Drawn sessions keep the text behind one byte of length. Messages with services are signed by 20 bytes.
+      (operatorAddress.length <= MAX_OPERATOR_CHARACTERS ? undefined : "its operator's address is too long") ??
       addressFault(ownerAddress) ??
       stakeFaultOf(found) ??
       (isHeight(found.unstakeSessionEndHeight) ? undefined : "it has a height that no block has") ??
