@@ -34,7 +34,7 @@ function remembered<K extends string | bigint, Source, V>(
 /** The claims whose proof window ends with this block, in the order of settlement. */
 export function collectClaims(ctx: Context): Claim[] {
   const height = ctx.block.heightBlocks;
-  const windowsAt = remembered((at: bigint, _: undefined) => protocolParams(getSharedParamsAt(ctx, at)));
+  const windowsAt = remembered((at: bigint) => protocolParams(getSharedParamsAt(ctx, at)));
   const paramsAt = (at: bigint): SettlementSharedParams => windowsAt(at, undefined);
   const history = [...sharedParamsHistory.entries(ctx)].map(([effectiveHeight, params]) => ({
     effectiveHeight,
