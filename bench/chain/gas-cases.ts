@@ -631,9 +631,9 @@ const PROOF: readonly GasCase[] = [
 
 const textField = (number: number, bytes: Uint8Array): Uint8Array => {
   const length: number[] = [];
-  let left = bytes.length;
-  for (; left >= 0x80; left >>>= 7) length.push((left & 0x7f) | 0x80);
-  return concatBytes(Uint8Array.of((number << 3) | 2, ...length, left), bytes);
+  let remainder = bytes.length;
+  for (; remainder >= 0x80; remainder >>>= 7) length.push((remainder & 0x7f) | 0x80);
+  return concatBytes(Uint8Array.of((number << 3) | 2, ...length, remainder), bytes);
 };
 
 /** All parameters of a module as they are: of the answer's field 1, into the message's field 2. */

@@ -15,7 +15,7 @@ const GAS_PER_BYTE = 10n;
 const SLOW_MS = 1_500;
 /** No message takes more than this times a send's time for its gas. */
 const MAX_RATIO = 3;
-/** What is refused pays nothing. */
+/** Maximum share of refused transactions, which pay nothing. */
 const MAX_REFUSED_RATIO = 0.1;
 const MEGABYTE = 1_000_000;
 const SENT_BYTES = 60_000;

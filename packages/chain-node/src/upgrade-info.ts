@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { isAppError, writeAtomically } from "@turnpike/base";
 import type { ChainHome } from "./engine/node-folder.ts";
 
-/** What the SDK's nodes leave for the supervisor that changes programs (cosmovisor). */
+/** File that the SDK's nodes write for the supervisor that changes programs (cosmovisor). */
 const FILE = "upgrade-info.json";
 const NO_TIME = "0001-01-01T00:00:00Z";
 

@@ -75,24 +75,24 @@ test("a changed entry updates what was made before, once it is queried, and an o
       return `${value}+${changes.length}`;
     },
   };
-  const kept = new KeptDerivations({ maxKept: 8 });
+  const derivations = new KeptDerivations({ maxKept: 8 });
   const query = (height: bigint): string =>
-    kept.get(derivation, Buffer.from("a"), height, {
+    derivations.get(derivation, Buffer.from("a"), height, {
       all: () => [],
       get: (key) => (String(key) === "a2" ? undefined : Buffer.from(`${height}`)),
     });
   assert.equal(query(1n), "made");
-  kept.committed(
+  derivations.committed(
     2n,
     ["a1", "a2", "b"].map((key) => Buffer.from(key)),
   );
-  kept.committed(3n, [Buffer.from("a3")]);
-  kept.committed(4n, [Buffer.from("b")]);
+  derivations.committed(3n, [Buffer.from("a3")]);
+  derivations.committed(4n, [Buffer.from("b")]);
   assert.deepEqual(calls, ["make"]);
   assert.deepEqual([query(4n), query(3n), query(1n)], ["made+3", "made+3", "made"]);
   assert.deepEqual(calls, ["make", "update a1=4,a2=undefined,a3=4"]);
   // No query came for block 2 while it was the newest.
   assert.equal(query(2n), "made");
-  kept.committed(5n, [Buffer.from("a1")]);
+  derivations.committed(5n, [Buffer.from("a1")]);
   assert.equal(query(5n), "made+3+1");
 });

@@ -19,9 +19,9 @@ suite("chains that versions made", () => {
     const replay = await makeReplay();
     await assertReplays(replay);
     const bytes = Buffer.from(replay.blocks.flatMap(({ txs }) => txs).join(""), "hex");
-    const taken = pocketMachine({ gasPrices: [] }).modules.flatMap(({ messages }) => Object.keys(messages ?? {}));
+    const typeUrls = pocketMachine({ gasPrices: [] }).modules.flatMap(({ messages }) => Object.keys(messages ?? {}));
     assert.deepEqual(
-      taken.filter((typeUrl) => !typeUrl.startsWith("/cosmos.upgrade.") && !bytes.includes(typeUrl)),
+      typeUrls.filter((typeUrl) => !typeUrl.startsWith("/cosmos.upgrade.") && !bytes.includes(typeUrl)),
       [],
     );
     const results = replay.blocks.flatMap((block) => block.results);

@@ -182,7 +182,7 @@ export async function makeReplay(rules: readonly RuleSet[] = RULE_SETS): Promise
       return true;
     };
     if (height === PLANNED_AT && newest !== RULES[0]) add(LOCAL_SIGNERS.dao, upgradeTo(newest));
-    for (let left = height < FIRST_SAMPLES ? 0 : SAMPLES; left > 0; left--) {
+    for (let remaining = height < FIRST_SAMPLES ? 0 : SAMPLES; remaining > 0; remaining--) {
       const at = waiting.findIndex(([role]) => !bySigner.has(LOCAL_SIGNERS[role].address));
       const [sample] = at < 0 ? [] : waiting.splice(at, 1);
       if (sample !== undefined) add(LOCAL_SIGNERS[sample[0]], sample[1]);

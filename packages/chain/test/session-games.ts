@@ -107,7 +107,7 @@ export class Game {
     const { chain } = this;
     const { heightBlocks } = chain.block;
     const { startHeight } = sessionAt(getSharedParams(chain.ctx), heightBlocks);
-    // What a session's first block changes is seen in the next one.
+    // A change in a session's first block is visible in the next block.
     if (heightBlocks === startHeight) return;
     for (const app of this.applications) {
       for (const serviceId of SERVICES) {
@@ -203,7 +203,7 @@ const paramMove = (game: Game, { to, amount }: Move) => {
     case 3:
       return blocks("claim_window_close_offset_blocks", BigInt(1 + (amount % 4)));
     case 4:
-      // Relays that nobody signed cannot be proven.
+      // Unsigned relays cannot be proven.
       if (!game.provesAll) return { ok: false };
       return chain.send(proof.MsgUpdateParamsSchema, {
         authority: GOV,

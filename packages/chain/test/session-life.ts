@@ -124,7 +124,7 @@ export class Work {
     return this;
   }
 
-  /** Adds relays that nobody signed: they count where no proof is asked for. */
+  /** Adds unsigned relays: they count where no proof is required. */
   invent(count: number, unitsPerRelay: bigint): this {
     for (let i = 0; i < count; i++) {
       const bytes = Buffer.from(`${this.header.sessionId} ${this.supplier.address} ${this.relays}`);
@@ -156,15 +156,15 @@ export class Work {
   }
 }
 
-/** What a claim came to when it was settled. */
+/** Result of a claim's settlement. */
 export interface Outcome {
   /** `settled`, `expired`, `discarded`, or `none` when no event names it. */
   readonly end: "settled" | "expired" | "discarded" | "none";
-  /** What was taken of the application for it, inflation left out. */
+  /** Amount that the application paid for the claim, without inflation. */
   readonly settledUpokt: bigint;
 }
 
-/** What a {@link LifeChain} begins with. */
+/** Initial state of a {@link LifeChain}. */
 interface LifeOptions {
   readonly params?: shared.Params;
   /** False: no claim needs a proof. */
@@ -207,21 +207,21 @@ export class LifeChain extends TestChain {
 
   /** An account with coins and, unless another is given, the key of its name. */
   addParty(name: string, key?: Any | "none"): Party {
-    const made = party(name);
+    const account = party(name);
     const single = (): Any =>
-      packAny(cryptoSecp256k1.PubKeySchema, createMessage(cryptoSecp256k1.PubKeySchema, { key: made.publicKey }));
+      packAny(cryptoSecp256k1.PubKeySchema, createMessage(cryptoSecp256k1.PubKeySchema, { key: account.publicKey }));
     const pubKey = key === "none" ? undefined : (key ?? single());
-    const address = bytesOfAddress(made.address);
+    const address = bytesOfAddress(account.address);
     const { base } = createAccount(this.ctx, address);
     if (pubKey !== undefined) setAccount(this.ctx, address, { base: { ...base, pubKey } });
-    fund(this.ctx, made.address, PURSE);
-    return made;
+    fund(this.ctx, account.address, PURSE);
+    return account;
   }
 
   /** As {@link addParty}, unless it is there. */
   addPartyOnce(name: string): Party {
-    const made = party(name);
-    return getAccount(this.ctx, bytesOfAddress(made.address)) === undefined ? this.addParty(name) : made;
+    const account = party(name);
+    return getAccount(this.ctx, bytesOfAddress(account.address)) === undefined ? this.addParty(name) : account;
   }
 
   addService(owner: Party, id: string, computeUnitsPerRelay = RELAY_UPOKT): void {

@@ -16,7 +16,7 @@ export interface WireBounds {
 /** Form of a field's value in the bytes. */
 interface FieldForm {
   readonly wireType: number;
-  /** Of a list of numbers, which may stand in one field together: the wire type of one of them. */
+  /** Wire type of a single number, for a list of numbers that may be packed into one field. */
   readonly packedType?: number;
 }
 
@@ -216,7 +216,7 @@ class Scan {
     return sizeBytes > maxBytes ? `${name} has ${sizeBytes} bytes; the maximum is ${maxBytes}` : undefined;
   }
 
-  /** How many numbers stand in these bytes; undefined when the last of them is cut off. */
+  /** Returns the count of numbers in these bytes; undefined when the last number is truncated. */
   #numbersIn({ at, end }: Cursor, wireType: number): number | undefined {
     if (wireType !== VARINT) {
       const numbers = (end - at) / (wireType === FIXED_64 ? 8 : 4);

@@ -92,13 +92,13 @@ async function killUntil(
     await delay(Math.min(pauseMs / 2 + randomInt(pauseMs), Math.max(0, endMs - performance.now())));
     if (performance.now() >= endMs) break;
     const name = `node${randomInt(VALIDATORS)}`;
-    const before = await net.height();
+    const killHeight = await net.height();
     await net.kill(name);
     kills++;
     await net.moreBlocks(2n, LONG_MS);
     await net.revive(name);
     await net.caughtUp(name, LONG_MS);
-    progress(`${name} was killed at block ${before}, and follows at ${await net.height()}`);
+    progress(`${name} was killed at block ${killHeight}, and follows at ${await net.height()}`);
   }
   return kills;
 }

@@ -101,12 +101,12 @@ async function places(folder: string): Promise<readonly Place[]> {
     ports.push(await freePort());
   }
   const addresses = homes.map((home, i) => `${cometNodeId(home)}@127.0.0.1:${ports[i] ?? 0}`);
-  const made: Place[] = [];
+  const places: Place[] = [];
   for (const [i, home] of homes.entries()) {
     const peers = addresses.filter((_, at) => at !== i);
-    made.push({ home, rpcPort: await freePort(), p2p: { port: ports[i] ?? 0, peers } });
+    places.push({ home, rpcPort: await freePort(), p2p: { port: ports[i] ?? 0, peers } });
   }
-  return made;
+  return places;
 }
 
 async function plan(validator: Validator, heightBlocks: bigint): Promise<void> {

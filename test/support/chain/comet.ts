@@ -38,7 +38,7 @@ export interface RunningComet extends AsyncDisposable {
   readonly rpcUrl: string;
 }
 
-/** Where other nodes find this one, and it them. */
+/** Peer-to-peer addresses of this node and of the others. */
 export interface CometPeers {
   readonly port: number;
   /** `id@host:port` of each other. */

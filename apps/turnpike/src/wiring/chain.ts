@@ -210,7 +210,7 @@ function partsOf(
   { log, faults = noFaults, metrics, rules, skipHeights }: StartChainModules & { readonly metrics: Metrics },
 ): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
-  const made = pocketMachine({
+  const machine = pocketMachine({
     gasPrices,
     consensusParams: consensusParamsOfGenesis(genesis.consensus.params),
     ...(rules === undefined ? {} : { rules }),
@@ -218,11 +218,11 @@ function partsOf(
   });
   const meter = new BlockMeter({ metrics });
   const api = {
-    surface: apiSurface(made.modules),
+    surface: apiSurface(machine.modules),
     gasPrices,
     pruningKeepBlocks: BigInt(config.chain.keepHeights),
   };
-  return { home, genesis, log, faults, metrics, meter, queue: new EventLoopQueue(), api, ...made };
+  return { home, genesis, log, faults, metrics, meter, queue: new EventLoopQueue(), api, ...machine };
 }
 
 /** Watches the node, and serves its metrics where a port is configured. @returns their address */

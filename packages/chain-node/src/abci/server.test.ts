@@ -354,8 +354,8 @@ test("a transaction of CometBFT's mempool is replaced by one with the same seque
     const raised = sendTx(0n, 2n, { fee: 110n });
     assert.equal(await send(raised), 0);
     const propose = async (txs: readonly Uint8Array[]): Promise<number[]> => {
-      const given = { txs: [...txs], maxTxBytes: 9_000n, height: 1n };
-      const request = createMessage(cometAbci.RequestPrepareProposalSchema, given);
+      const proposal = { txs: [...txs], maxTxBytes: 9_000n, height: 1n };
+      const request = createMessage(cometAbci.RequestPrepareProposalSchema, proposal);
       const { txs: proposed } = await consensus.ask("prepareProposal", request);
       return proposed.map((tx) => txs.findIndex((one) => Buffer.compare(one, tx) === 0));
     };

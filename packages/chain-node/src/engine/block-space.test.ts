@@ -14,7 +14,7 @@ import type { Submission } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 
 const BLOCK_GAS = 400_000_000n;
-/** What nodes ask for: one upokt for a million units. */
+/** Minimum price of the nodes: one upokt for a million units. */
 const GAS_PRICES = [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }];
 const CLIENT = 2;
 

@@ -206,7 +206,7 @@ suite("mempool", () => {
         for (const [i, one] of ordered.entries()) {
           for (const later of ordered.slice(i + 1)) assert.ok(!follows(one, later) || one.arrival < later.arrival);
         }
-        // Of those that follow none, none has a better offer than the worst until then.
+        // A transaction that follows no other never has a better offer than the worst until then.
         const placed = new Set<Placed>();
         let worst = { fee: 6n, gas: 1n };
         for (const next of ordered) {

@@ -163,7 +163,7 @@ export class Mempool implements MempoolReads {
     return this.#bytes;
   }
 
-  /** Whether a transaction waits, by the hex of its hash. */
+  /** Returns true while a transaction waits, by the hex of its hash. */
   has(hash: string): boolean {
     return this.#waiting.has(hash);
   }

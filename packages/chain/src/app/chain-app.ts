@@ -237,14 +237,14 @@ export class ChainApp implements DrivenApplication {
   checkReplacement(tx: Bytes): TxResult {
     const check = this.#check;
     if (check === undefined) return noState();
-    const before = new Overlay(check.state);
-    this.#machine.rewind(before, check.block, tx);
-    const rewound = new Set(before.writes().map(([key]) => bytesToText(key)));
-    const state = new Overlay(before);
+    const rewoundState = new Overlay(check.state);
+    this.#machine.rewind(rewoundState, check.block, tx);
+    const rewound = new Set(rewoundState.writes().map(([key]) => bytesToText(key)));
+    const state = new Overlay(rewoundState);
     const result = this.#withinBlockGas(this.#machine.runTx(state, check.block, "check", tx));
     this.#meter.checked(false, result.code);
     if (result.code !== 0) return result;
-    // Of the sequences nothing changes: others that wait may have used later ones.
+    // Sequences stay as they are: other waiting transactions may have used later ones.
     this.#writeCheck(
       check,
       state.writes().filter(([key]) => !rewound.has(bytesToText(key))),
@@ -273,7 +273,7 @@ export class ChainApp implements DrivenApplication {
       // One that cannot be read passed no check of this node.
       if (facts === undefined) continue;
       const result = this.#machine.runTx(state, block, facts.offer.gas > MAX_TRIAL_GAS ? "recheck" : "deliver", tx);
-      // Of one whose fee is paid there are events, also when it fails.
+      // A transaction whose fee is paid has events, also when it fails.
       if (result.code !== 0 && result.events.length === 0) positions.push(i);
     }
     return positions;

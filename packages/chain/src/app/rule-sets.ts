@@ -2,7 +2,7 @@ import { RULES, type RuleSet } from "../state/rules.ts";
 
 type RuleName = (typeof RULES)[number];
 
-/** What each of the rules does to a state that was made by those before it; the first have none before them. */
+/** Migration of each set of rules from the state of the set before it; the first has none. */
 const MIGRATIONS: Readonly<Record<RuleName, RuleSet["migrate"]>> = {
   v1: undefined,
 };

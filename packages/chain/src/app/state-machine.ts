@@ -189,7 +189,7 @@ export class StateMachine {
     return decoded.ok ? decoded.value : undefined;
   }
 
-  /** What the state after a block says of the rules. */
+  /** Rules and planned upgrade in the state after a block. */
   rulesAhead(reader: StateReads): RulesAhead {
     const ctx = contextOn(new Overlay(reader), NO_BLOCK, "query");
     return { rules: rulesOf(ctx), plan: plannedUpgrade(ctx) };

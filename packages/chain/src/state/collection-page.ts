@@ -11,7 +11,7 @@ export interface PageOptions<K, V, T> extends PageCut {
   readonly request: baseQuery.PageRequest | undefined;
   /** Only entries whose key bytes begin so; the keys of pages are what stands behind it. All entries when left out. */
   readonly within?: Bytes;
-  /** What the page shows of an entry; undefined passes the entry over. */
+  /** Returns the item of an entry; undefined skips the entry. */
   readonly item: (key: K, value: V) => T | undefined;
   /** Size of an item in an answer; by default that of its entry's value, of an index its key. */
   readonly bytesOf?: (item: T) => number;

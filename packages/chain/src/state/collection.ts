@@ -50,7 +50,7 @@ export interface RawEntry {
 /** A changed entry; without a value it was removed. */
 export type RawChange = RawEntry | (Omit<RawEntry, "value"> & { readonly value: undefined });
 
-/** What is kept of a collection's entries. */
+/** Value that is derived from a collection's entries, and cached. */
 export interface CollectionDerivation<T> {
   readonly make: (entries: Iterable<RawEntry>) => T;
   /** Gives what `make` gives after changes, each key once; the value before stays as it is. Left out: made anew. */

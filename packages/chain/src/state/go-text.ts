@@ -9,7 +9,7 @@ const NAMED: Readonly<Record<string, string>> = {
   "\v": "\\v",
 };
 const PRINTED = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
-// What an error names is foreign, and may be a megabyte: neither its text nor the time to write it may grow with it.
+// A value in an error is foreign, and may be a megabyte: neither the text nor the time to write it may grow with its size.
 const MAX_SHOWN_CHARACTERS = 4_096;
 const CUT = "...";
 

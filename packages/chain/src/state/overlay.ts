@@ -126,7 +126,7 @@ export class Overlay implements StateView {
     return derived.value as T;
   }
 
-  // Of the state below, with all that was written here still to be taken over.
+  // Derivation of the state below, before the writes of this overlay are applied.
   #derivedBelow<T>(derivation: Derivation<T>, prefix: Bytes, { low, high }: Bounds): Derived | undefined {
     if (this.#base.derived === undefined || derivation.update === undefined) return undefined;
     const changed = new Set<string>();

@@ -38,9 +38,9 @@ function stateOf(count: number, textOf = (i: number): string => `${i}`) {
       counted.decodes++;
       return text;
     };
-    const found = collectionPage(ctx, numbers, { request, item });
-    assert.ok(found.ok);
-    return found;
+    const result = collectionPage(ctx, numbers, { request, item });
+    assert.ok(result.ok);
+    return result;
   };
   return { page, counted };
 }

@@ -32,7 +32,7 @@ export interface PageEntry<T> {
   bytesOf(item: T): number;
 }
 
-/** How a page is cut. */
+/** Limits and counts of a page. */
 export interface PageCut {
   /** Entries may be passed over, and do not count then: the item of each is made. */
   readonly passesOver?: boolean;

@@ -48,7 +48,7 @@ export function readAppliedRules(json: unknown): AppliedRules[] | undefined {
   return list;
 }
 
-/** What {@link readAppliedRules} reads. */
+/** JSON of applied rules, as {@link readAppliedRules} reads it. */
 export function appliedRulesJson(list: readonly AppliedRules[]): { readonly name: string; readonly height: string }[] {
   return list.map(({ name, heightBlocks }) => ({ name, height: `${heightBlocks}` }));
 }

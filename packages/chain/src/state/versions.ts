@@ -49,7 +49,7 @@ export class Versions<V> {
   /** Notes what a record was until the block before this one, before it is written. The first note of a block counts. */
   note(ctx: Context, key: string, before: V | undefined): void {
     const lastHeight = ctx.block.heightBlocks - 1n;
-    // What a genesis writes was never otherwise, and no session is older than block 1.
+    // A value that a genesis writes has no earlier version, and no session is older than block 1.
     if (ctx.mode === "genesis" || lastHeight < 1n) return;
     const free = unmetered(ctx);
     if (!this.#entries.has(free, [key, lastHeight])) this.add(ctx, { key, lastHeight, value: before });

@@ -12,7 +12,7 @@ const LONG_ENTRIES = 500n;
 /** Requests above this size are not looked into. */
 const MAX_REQUEST_BYTES = 4_096;
 
-/** How much of a list a query reads. */
+/** Length of the list part that a query reads. */
 type Shape = "short" | "long";
 
 function hasPages(input: DescMessage): boolean {

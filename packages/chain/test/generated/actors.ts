@@ -36,7 +36,7 @@ const actorsByBytes = new Map(
   }),
 );
 
-/** Actor of an address, in whichever form the address is written; undefined when it is nobody's. */
+/** Actor of an address, in any of its written forms; undefined when no actor has it. */
 export function actorOf(text: string): Actor | undefined {
   const address = parseAddress(text);
   return address.ok ? actorsByBytes.get(bytesToText(address.value)) : undefined;

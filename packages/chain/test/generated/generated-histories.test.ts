@@ -29,8 +29,8 @@ const explained = ({ history, error }: HistoryFailure): string =>
 suite("generated histories", () => {
   test("every message type has a maker of plausible messages", () => {
     const { actors, staking, authority } = PLAUSIBLE;
-    const made = [...actors.keys(), ...staking.keys(), ...authority.keys()].toSorted();
-    assert.deepEqual(made, [...HANDLERS.keys()].toSorted());
+    const typeUrls = [...actors.keys(), ...staking.keys(), ...authority.keys()].toSorted();
+    assert.deepEqual(typeUrls, [...HANDLERS.keys()].toSorted());
   });
 
   test("a block never throws, and all supplies are exact", () => {

@@ -40,7 +40,7 @@ export class Tally {
   }
 }
 
-/** What a history is run with. */
+/** Options of a generated history. */
 export interface HistoryOptions {
   readonly tally: Tally;
   /** Seed of the queries on the final state; undefined: no queries, and no export. */
@@ -62,9 +62,9 @@ function runBlock(chain: LiveChain, steps: readonly UnsignedStep[], options: His
   const work = chain.work().map(({ signer, message }) => ({ signer, messages: [message], ...USUAL }));
   const all = [...work, ...steps];
   const txs = all.map((step) => {
-    const before = ahead.get(step.signer) ?? 0n;
-    if (!("unorderedSeconds" in step)) ahead.set(step.signer, before + 1n);
-    return chain.sign(step, before);
+    const numEarlier = ahead.get(step.signer) ?? 0n;
+    if (!("unorderedSeconds" in step)) ahead.set(step.signer, numEarlier + 1n);
+    return chain.sign(step, numEarlier);
   });
   const [first] = txs.slice(work.length);
   if (first !== undefined && finalSeed !== undefined) chain.tryOut(first);
@@ -78,7 +78,7 @@ function runBlock(chain: LiveChain, steps: readonly UnsignedStep[], options: His
   for (const { type } of outcome.events) if (type.startsWith("pocket.")) tally.add(type);
 }
 
-// A state in which nobody works any more would show little.
+// A state without active suppliers and applications would show little.
 const ENDS_WORK = /Unstake|MsgTransferApplication|MsgSetSendEnabled|proof.*MsgUpdateParam|Upgrade|cosmos.*MsgUpdateParams/;
 const isDrawnForGround = (typeUrl: string): boolean => !ENDS_WORK.test(typeUrl);
 

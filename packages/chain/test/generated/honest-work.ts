@@ -25,8 +25,8 @@ const ledgers = new Map<string, RelayLedger>();
 /** The trie of two real relays of a session, signed by the application and answered by the supplier. */
 function ledgerOf(header: session.SessionHeader, operator: string, units: bigint): RelayLedger | undefined {
   const name = `${header.sessionId}/${operator}/${units}`;
-  const known = ledgers.get(name);
-  if (known !== undefined) return known;
+  const cached = ledgers.get(name);
+  if (cached !== undefined) return cached;
   const askerKey = PRIVATE_KEYS.get(header.applicationAddress);
   const supplierKey = PRIVATE_KEYS.get(operator);
   const publicKey = askerKey === undefined ? undefined : publicKeyOf(header.applicationAddress);
@@ -47,7 +47,7 @@ function publicKeyOf(address: string): Uint8Array | undefined {
   return actor === undefined ? undefined : SIGNERS[actor].publicKey;
 }
 
-/** Root of a trie that nobody has, of this many relays. */
+/** Made-up root of a trie, with this many relays. */
 function madeUpRoot(relays: bigint, units: bigint): Uint8Array {
   const root = Buffer.alloc(48, 9);
   root.writeBigUInt64BE(BigInt.asUintN(64, relays * units), 32);

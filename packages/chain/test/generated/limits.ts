@@ -85,7 +85,7 @@ export function* limitCases(
       const signer = kind === "authority" ? "dao" : (actorOf(address) ?? "faucet");
       for (const place of placesOf(schema, message as Message & Fields, typeUrl)) {
         const { owner, field, name } = place;
-        const before = owner[field.localName];
+        const original = owner[field.localName];
         for (const [form, makeValue] of valuesFor(place, bytes)) {
           if (!isTried(`${name}: ${form}`)) continue;
           owner[field.localName] = makeValue();
@@ -94,7 +94,7 @@ export function* limitCases(
           yield { name: `${name}: ${form}`, signer, message: wrapped };
           if (kind === "actors") yield { name: `${name}: ${form} in MsgExec`, signer, message: executed(signer, [any]) };
         }
-        owner[field.localName] = before;
+        owner[field.localName] = original;
       }
     }
   }

@@ -34,7 +34,7 @@ import type { Context } from "../../src/state/context.ts";
 import { PARAMS } from "../modules/tokenomics/params.ts";
 import { ACTORS, type Actor, CONSENSUS_KEYS, SERVICES, SHARED_PARAMS, SIGNERS } from "./actors.ts";
 
-/** What plausible messages are made of: choices, and the state that they should fit. */
+/** Inputs of plausible messages: choices, and the state that the messages should fit. */
 export interface Setting {
   readonly chance: Chance;
   readonly ctx: Context;
@@ -255,8 +255,8 @@ const actorMessages = [
   })),
   of(supplier.MsgStakeSupplierSchema, (s) => {
     const operatorAddress = s.chance.often(0.6) ? aSupplier(s) : someActor(s);
-    const known = suppliers.get(s.ctx, operatorAddress);
-    const ownerAddress = known?.ownerAddress ?? operatorAddress;
+    const record = suppliers.get(s.ctx, operatorAddress);
+    const ownerAddress = record?.ownerAddress ?? operatorAddress;
     const serviceIds = s.chance.often(0.5) ? [aService(s)] : [...SERVICES];
     const configs = serviceIds.map((serviceId) => ({
       serviceId,
@@ -267,7 +267,7 @@ const actorMessages = [
       signer: s.chance.often(0.5) ? ownerAddress : operatorAddress,
       ownerAddress,
       operatorAddress,
-      stake: coin(BigInt(known?.stake?.amount ?? "0") + stake(s)),
+      stake: coin(BigInt(record?.stake?.amount ?? "0") + stake(s)),
       services: configs,
     };
   }),

@@ -388,7 +388,7 @@ suite("settlement", () => {
     assert.deepEqual(settledAmounts(both), ["500000upokt", "409090upokt"]);
     assert.equal(both.changes.applications[0]?.stakeUpokt, 1n);
     assert.equal(moduleSums(both).application, -999_999n);
-    // Of an application with two services both sessions are open at once: each has half.
+    // An application with two services has both sessions open at once: each has half.
     const sameEnd = { ...next.claim.sessionHeader, sessionEndBlockHeight: 1910n };
     const twin = { ...next, claim: { ...next.claim, sessionHeader: sameEnd }, numServices: 2n };
     const halves = settle({ ...input, claims: [{ ...first, windows, numServices: 2n }, twin] });

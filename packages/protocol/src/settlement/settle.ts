@@ -78,9 +78,9 @@ class Run {
   }
 
   #ratesOf({ tokenomics }: DueClaim): SettlementRates {
-    const known = this.#rates.get(tokenomics) ?? settlementRates(tokenomics);
-    this.#rates.set(tokenomics, known);
-    return known;
+    const rates = this.#rates.get(tokenomics) ?? settlementRates(tokenomics);
+    this.#rates.set(tokenomics, rates);
+    return rates;
   }
 
   #settleSession(claims: readonly DueClaim[]): void {

@@ -40,7 +40,7 @@ export interface DueClaim {
   readonly pricing: PricingParams;
   /** Shared parameters at the session's end: they say how many sessions share the application's stake. */
   readonly windows: SessionWindowParams;
-  /** Most that the application pays for the session, to all suppliers together, inflation included; undefined for no limit. */
+  /** Maximum that the application pays for the session, to all suppliers together, with inflation; undefined for no limit. */
   readonly spendLimitUpokt: bigint | undefined;
   /** Services that the application was staked for in the session: as many sessions share its part of the stake. */
   readonly numServices: bigint;

@@ -327,8 +327,8 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   /**
-   * Whether the chain wants a proof of the claim that it has. What was required once stays so: parameters of today decide on the
-   * main network, those at the window's seed on this chain, and a missing proof costs more than one that is refused.
+   * Returns true when the chain requires a proof of the claim that it has. A requirement never lapses: current parameters decide
+   * on the main network, those at the window's seed on this chain, and a missing proof costs more than a refused one.
    */
   async #isProofRequired(
     { operatorAddress, header, terms }: SessionEvidence["head"],

@@ -134,7 +134,7 @@ export class SessionKeeper {
    */
   renewRing(session: ServedSession): Promise<boolean> {
     const heightBlocks = this.#modules.head.newest?.heightBlocks;
-    // Who is delegated to after a session's last block signs for none of its relays: no proof of one would be accepted.
+    // A gateway that joins after a session's last block signs none of its relays: no proof of such a relay would be accepted.
     if (heightBlocks === undefined || heightBlocks > session.header.sessionEndBlockHeight)
       return Promise.resolve(false);
     if (session.renewal === undefined || session.renewal.heightBlocks !== heightBlocks) {

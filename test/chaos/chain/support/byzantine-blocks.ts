@@ -20,7 +20,7 @@ export interface ByzantineAccount {
   readonly chainId: string;
 }
 
-/** What CometBFT offers a proposer. */
+/** Block that CometBFT offers to a proposer. */
 export interface OfferedBlock {
   readonly heightBlocks: bigint;
   readonly timeNanos: bigint;
@@ -91,8 +91,8 @@ function replaceAuthInfo(bytes: Uint8Array, authInfoBytes: Uint8Array): Uint8Arr
   // Field 1 of TxRaw comes first: the body with its length.
   const bodyEnd = 1 + lengthAt(bytes, 1);
   const body = bytes.subarray(0, bodyEnd);
-  const rest = createMessage(txs.TxRawSchema, { authInfoBytes, signatures: [new Uint8Array(64)] });
-  return Buffer.concat([body, encodeMessage(txs.TxRawSchema, rest)]);
+  const otherFields = createMessage(txs.TxRawSchema, { authInfoBytes, signatures: [new Uint8Array(64)] });
+  return Buffer.concat([body, encodeMessage(txs.TxRawSchema, otherFields)]);
 }
 
 /** Bytes of a length prefix and of what it counts. */

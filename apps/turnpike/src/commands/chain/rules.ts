@@ -17,7 +17,7 @@ export interface ChainRulesOptions {
   readonly node?: string;
 }
 
-/** What a chain says of its rules. */
+/** Rules of a chain, as its state has them. */
 interface ChainRules {
   readonly heightBlocks: bigint;
   /** Empty of a version whose rules had no name. */

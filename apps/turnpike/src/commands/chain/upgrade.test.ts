@@ -57,8 +57,8 @@ suite("an upgrade by the commands", { timeout: 240_000 }, () => {
       await run("tx", "upgrade", "software-upgrade", name, ...flags);
     };
     await plan("mistaken", DAY_MS);
-    const asked = (await run("query", "upgrade", "plan")) as { plan: { name: string; height: string } | null };
-    assert.deepEqual([asked.plan?.name, asked.plan?.height], ["mistaken", `${DAY_MS}`]);
+    const answer = (await run("query", "upgrade", "plan")) as { plan: { name: string; height: string } | null };
+    assert.deepEqual([answer.plan?.name, answer.plan?.height], ["mistaken", `${DAY_MS}`]);
     assert.deepEqual([await metric("upgrade_height"), await metric("upgrade_unknown")], [DAY_MS, 1]);
     await run("tx", "upgrade", "cancel-software-upgrade", "--from", "dao", "--gas", "300000", "--wait");
     assert.deepEqual(await run("query", "upgrade", "plan"), { plan: null });

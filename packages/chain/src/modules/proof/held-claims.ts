@@ -43,9 +43,9 @@ export function readHeldClaim(json: unknown): HeldClaim | undefined {
 const heldCodec: Codec<HeldClaim> = {
   encode: (held) => utf8ToBytes(JSON.stringify(heldClaimJson(held))),
   decode(bytes) {
-    const held = readHeldClaim(JSON.parse(bytesToUtf8(bytes) ?? "null"));
-    if (held === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a held claim" } });
-    return held;
+    const claim = readHeldClaim(JSON.parse(bytesToUtf8(bytes) ?? "null"));
+    if (claim === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a held claim" } });
+    return claim;
   },
 };
 
@@ -61,11 +61,11 @@ type ClaimKey = ReturnType<typeof claimKey>;
 
 /** Holds a claim for a later try. */
 export function holdClaim(ctx: Context, key: ClaimKey): void {
-  const before = heldClaims.get(ctx, key);
-  const tries = (before?.tries ?? 0) + 1;
+  const entry = heldClaims.get(ctx, key);
+  const tries = (entry?.tries ?? 0) + 1;
   const height = ctx.block.heightBlocks;
   const wait = FIRST_WAIT_BLOCKS << BigInt(Math.min(tries - 1, MAX_DOUBLINGS));
-  heldClaims.set(ctx, key, { sinceHeight: before?.sinceHeight ?? height, retryHeight: height + wait, tries });
+  heldClaims.set(ctx, key, { sinceHeight: entry?.sinceHeight ?? height, retryHeight: height + wait, tries });
 }
 
 /** Removes a claim that was settled from those that are held. */
@@ -75,8 +75,8 @@ export function releaseClaim(ctx: Context, key: ClaimKey): void {
 
 /** True for a claim that is held and not tried again in this block. */
 export function isHeld(ctx: Context, key: ClaimKey): boolean {
-  const held = heldClaims.get(ctx, key);
-  return held !== undefined && (held.retryHeight > ctx.block.heightBlocks || !isRetryBlock(ctx));
+  const claim = heldClaims.get(ctx, key);
+  return claim !== undefined && (claim.retryHeight > ctx.block.heightBlocks || !isRetryBlock(ctx));
 }
 
 /** Held claims that this block tries again: at the end of sessions alone, a few at a time. */

@@ -28,11 +28,11 @@ function addHeldClaims(ctx: Context, list: unknown): void {
   if (!Array.isArray(list)) throw invalid(`${HELD_CLAIMS} is not a list`);
   for (const item of list as readonly unknown[]) {
     const { session_id: sessionId, supplier_operator_address: operator } = isRecord(item) ? item : {};
-    const held = readHeldClaim(item);
+    const claim = readHeldClaim(item);
     const isClaim =
       typeof sessionId === "string" && typeof operator === "string" && getClaim(ctx, sessionId, operator) !== undefined;
-    if (held === undefined || !isClaim) throw invalid(`an entry of ${HELD_CLAIMS}`);
-    heldClaims.set(ctx, [sessionId, operator], held);
+    if (claim === undefined || !isClaim) throw invalid(`an entry of ${HELD_CLAIMS}`);
+    heldClaims.set(ctx, [sessionId, operator], claim);
   }
 }
 
@@ -71,12 +71,12 @@ function exportState(ctx: Context): Record<string, unknown> {
     proofList: [...proofs.entries(ctx)].map(([, submitted]) => submitted),
   });
   const json = toApiJson(proof.GenesisStateSchema, state) as Record<string, unknown>;
-  const held = [...heldClaims.entries(ctx)].map(([[sessionId, operator], claim]) => ({
+  const heldList = [...heldClaims.entries(ctx)].map(([[sessionId, operator], claim]) => ({
     session_id: sessionId,
     supplier_operator_address: operator,
     ...heldClaimJson(claim),
   }));
-  return held.length === 0 ? json : { ...json, [HELD_CLAIMS]: held };
+  return heldList.length === 0 ? json : { ...json, [HELD_CLAIMS]: heldList };
 }
 
 function messages({ authority }: ProofOptions): Record<string, MessageHandler> {

@@ -99,10 +99,10 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
       derived: (derivation, prefix) => bottom.derived(derivation, prefix),
     });
     const seed = { serviceId: "a", preimage: Uint8Array.of(1), height: 5n };
-    const before = drawSession(contextOn(block), seed, 3);
+    const session = drawSession(contextOn(block), seed, 3);
     for (let i = 0; i < 20; i++) {
       set(block, `supplier-${i}`, 9n);
-      assert.deepEqual(drawSession(contextOn(block), seed, 3), before);
+      assert.deepEqual(drawSession(contextOn(block), seed, 3), session);
       assert.equal(drawSession(contextOn(block), { ...seed, height: 9n }, 200).length, 99 - i);
     }
     assert.equal(walks, 0);

@@ -96,7 +96,7 @@ interface Walk extends WalkedEntries {
   readonly firstKey: string;
 }
 
-/** What changed of one configuration; undefined where there is none. */
+/** Change of one configuration; undefined where there is none. */
 interface Replacement {
   readonly before: StoredCandidate | undefined;
   readonly now: StoredCandidate | undefined;
@@ -135,7 +135,7 @@ interface CandidateParts {
   readonly all: readonly StoredCandidate[];
   /** Changes since, by key; undefined: removed. */
   readonly changed: ReadonlyMap<string, StoredCandidate | undefined>;
-  /** How many configurations begin or end at a height. */
+  /** Number of configurations that begin or end at a height. */
   readonly heights: ReadonlyMap<bigint, number>;
   readonly spans: Map<bigint, Span>;
   readonly walks: Map<bigint, Walk>;
@@ -184,17 +184,17 @@ class ServiceCandidates {
     const walks = new Map(this.#parts.walks);
     for (const change of changes) {
       const key = bytesToText(change.key);
-      const before = changed.has(key) ? changed.get(key) : this.#listed(key);
+      const oldCandidate = changed.has(key) ? changed.get(key) : this.#listed(key);
       const now = change.value === undefined ? undefined : storedCandidate(change);
       changed.set(key, now);
-      countHeights(heights, before, -1);
+      countHeights(heights, oldCandidate, -1);
       countHeights(heights, now, 1);
       for (const start of spans.keys()) {
-        const wasActive = before !== undefined && isActive(before, start);
+        const wasActive = oldCandidate !== undefined && isActive(oldCandidate, start);
         if (wasActive !== (now !== undefined && isActive(now, start))) spans.delete(start);
       }
       for (const [height, walk] of walks) {
-        const next = walkAfter(walk, height, { before, now });
+        const next = walkAfter(walk, height, { before: oldCandidate, now });
         if (next === undefined) walks.delete(height);
         else walks.set(height, next);
       }

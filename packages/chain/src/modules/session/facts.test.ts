@@ -114,9 +114,9 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(chain.transfer(app, chain.addParty("heir")).ok);
     // Settlement lets an application unbond that is being transferred.
     chain.runTo(13n);
-    const found = getApplication(chain.ctx, app.address);
-    assert.ok(found);
-    setApplication(chain.ctx, { ...found, unstakeSessionEndHeight: 16n });
+    const record = getApplication(chain.ctx, app.address);
+    assert.ok(record);
+    setApplication(chain.ctx, { ...record, unstakeSessionEndHeight: 16n });
     assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
     assert.ok(chain.stakeApplication(app, "svc", 100_000_001n).ok);
     assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 13n)), /is not active for session/);
@@ -130,8 +130,8 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(chain.stakeApplication(app, "svc", 100_000_000n).ok);
     const forger = party("placeholder_ring_key_for_apps_without_gateways");
     assert.deepEqual(Buffer.from(forger.publicKey), Buffer.from(PLACEHOLDER_RING_KEY));
-    const made = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, forger.publicKey], forger);
-    assert.deepEqual(chain.finish(made), { end: "expired", settledUpokt: 0n });
+    const forged = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, forger.publicKey], forger);
+    assert.deepEqual(chain.finish(forged), { end: "expired", settledUpokt: 0n });
     const honest = new Work(chain.header(app, "svc"), sup).serve(9, [app.publicKey, app.publicKey], app);
     assert.deepEqual(chain.finish(honest), { end: "settled", settledUpokt: 900_000n });
   });
@@ -210,16 +210,16 @@ suite("a session is settled by what was true in it", () => {
     const sold = { ownerAddress: owner.address, serviceId: "svc", newOwnerAddress: buyer.address };
     assert.ok(chain.send(service.MsgTransferServiceSchema, sold).ok);
     assert.ok(chain.stakeSupplier(sup, "svc", [[partner, 100n]]).ok);
-    const before = [owner, buyer, partner].map((one) => chain.balanceOf(one));
+    const oldBalances = [owner, buyer, partner].map((one) => chain.balanceOf(one));
     assert.equal(chain.finish(work).settledUpokt, 3_000_000n);
-    const gained = [owner, buyer, partner].map((one, i) => chain.balanceOf(one) - (before[i] ?? 0n));
+    const gained = [owner, buyer, partner].map((one, i) => chain.balanceOf(one) - (oldBalances[i] ?? 0n));
     assert.deepEqual(
       gained.map((amount) => amount > 0n),
       [true, false, false],
     );
     const next = new Work(chain.header(app, "svc"), sup).serve(30, [app.publicKey, app.publicKey], app);
     assert.equal(chain.finish(next).settledUpokt, 3_000_000n);
-    assert.ok(chain.balanceOf(buyer) > (before[1] ?? 0n) && chain.balanceOf(partner) > (before[2] ?? 0n));
+    assert.ok(chain.balanceOf(buyer) > (oldBalances[1] ?? 0n) && chain.balanceOf(partner) > (oldBalances[2] ?? 0n));
   });
 
   test("attack: parameters of settlement that change after the work change nothing for it", () => {
@@ -230,9 +230,9 @@ suite("a session is settled by what was true in it", () => {
       const set = (name: string, value: number) =>
         chain.send(tokenomics.MsgUpdateParamSchema, { authority: GOV, name, asType: { case: "asFloat", value } });
       if (changes) assert.ok(set("mint_ratio", 0.1).ok && set("global_inflation_per_claim", 0.5).ok);
-      const before = chain.balanceOf(sup);
+      const oldBalance = chain.balanceOf(sup);
       const outcome = chain.finish(work);
-      return { outcome, gained: chain.balanceOf(sup) - before };
+      return { outcome, gained: chain.balanceOf(sup) - oldBalance };
     });
     assert.deepEqual(changed, same);
   });
@@ -300,7 +300,7 @@ suite("a session is settled by what was true in it", () => {
   test("attack: what a held claim was earned by stays until it is settled, also over an export", () => {
     const { chain, app, gw, sup } = begin({}, 100_000_000n, 30_000_000n);
     const partner = chain.addParty("partner");
-    const before = chain.balanceOf(partner);
+    const oldBalance = chain.balanceOf(partner);
     assert.ok(chain.stakeSupplier(sup, "svc", [[partner, 100n]]).ok);
     chain.runTo(13n);
     const work = new Work(chain.header(app, "svc"), sup).serve(11, [app.publicKey, gw.publicKey], gw);
@@ -321,7 +321,7 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(hashes.some(({ height }) => height === `${work.header.sessionStartBlockHeight}`));
     chain.runTo(240n);
     assert.deepEqual(chain.outcomeOf(work), { end: "settled", settledUpokt: 1_100_000n });
-    assert.ok(chain.balanceOf(partner) > before, "the shares of the session");
+    assert.ok(chain.balanceOf(partner) > oldBalance, "the shares of the session");
     chain.runTo(260n);
     assert.deepEqual([...pastApplications.entries(chain.ctx)], []);
   });

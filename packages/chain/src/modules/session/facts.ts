@@ -104,13 +104,13 @@ export class SessionFacts {
 
   /** Services that the application was staked for at the session's first height: it had a session for each. */
   numServices(): bigint {
-    const found = getApplication(this.#free, this.#header.applicationAddress);
-    if (found === undefined) return 1n;
-    const history = found.serviceConfigHistory.flatMap(({ service, ...span }) =>
+    const app = getApplication(this.#free, this.#header.applicationAddress);
+    if (app === undefined) return 1n;
+    const history = app.serviceConfigHistory.flatMap(({ service, ...span }) =>
       service === undefined ? [] : [{ ...span, service }],
     );
     const start = this.#header.sessionStartBlockHeight;
-    return BigInt(Math.max(1, activeApplicationConfigs(found.serviceConfigs, history, start).length));
+    return BigInt(Math.max(1, activeApplicationConfigs(app.serviceConfigs, history, start).length));
   }
 
   /** The application's record after the session's last block, or now while it is under way; undefined when there was none. */
@@ -131,8 +131,8 @@ export class SessionFacts {
   }
 
   /**
-   * Most that the application pays for the session, to all suppliers together; undefined for no limit. The highest that
-   * held after one of its blocks: a supplier reads it at one of these.
+   * Maximum that the application pays for the session, to all suppliers together; undefined for no limit. It is the highest
+   * limit in the state after any of its blocks: a supplier reads it at one of these.
    */
   spendLimitUpokt(): bigint | undefined {
     let highest = 0n;

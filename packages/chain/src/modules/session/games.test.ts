@@ -36,11 +36,11 @@ suite("games over sessions", () => {
   test("one party that is application, gateway, supplier, owner and validator never gains by dealing with itself", () => {
     fc.assert(
       fc.property(HEIGHTS, fc.nat(0xffff), (heights, seed) => {
-        const before = { upokt: 0n };
+        const oldWorth = { upokt: 0n };
         const game = playGame({ proveAll: false, single: true }, heights, seed, (begun) => {
-          before.upokt = worthOf(begun, begun.dealer);
+          oldWorth.upokt = worthOf(begun, begun.dealer);
         });
-        assert.ok(worthOf(game, game.dealer) <= before.upokt);
+        assert.ok(worthOf(game, game.dealer) <= oldWorth.upokt);
       }),
       { numRuns: GAMES },
     );

@@ -70,9 +70,9 @@ export function exportSession(ctx: Context): Record<string, unknown> {
       createMessage(session.ParamsUpdateSchema, { effectiveHeight, params }),
     ),
   });
-  const held = oldestHeldStart(ctx);
+  const heldStart = oldestHeldStart(ctx);
   const newest = ctx.block.heightBlocks - neededBlocks(ctx);
-  const first = held !== undefined && held < newest ? held : newest;
+  const first = heldStart !== undefined && heldStart < newest ? heldStart : newest;
   const from = uint64Codec.encode(first > 0n ? first : 0n);
   const hashes = [...blockHashes.entries(ctx, { from })].map(([height, hash]) => ({
     height: height.toString(),

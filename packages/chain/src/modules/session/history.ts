@@ -27,7 +27,7 @@ export const pastTokenomicsParams = new Versions({
   value: messageCodec(tokenomics.ParamsSchema),
 });
 
-/** What sessions need of an application's record, its services excepted, which have a history in it. */
+/** Part of an application's record that sessions need, without its services, which have a history in the record. */
 function sessionPart(app: application.Application): application.Application {
   const { address, delegateeGatewayAddresses, pendingUndelegations, unstakeSessionEndHeight } = app;
   const { pendingTransfer, perSessionSpendLimit } = app;
@@ -48,10 +48,10 @@ export function noteApplication(
   old: application.Application | undefined,
   now: application.Application | undefined,
 ): void {
-  const before = old === undefined ? undefined : sessionPart(old);
+  const oldPart = old === undefined ? undefined : sessionPart(old);
   const bytes = (part: application.Application): Uint8Array => encodeMessage(application.ApplicationSchema, part);
-  if (before !== undefined && now !== undefined && bytesEqual(bytes(before), bytes(sessionPart(now)))) return;
-  pastApplications.note(ctx, address, before);
+  if (oldPart !== undefined && now !== undefined && bytesEqual(bytes(oldPart), bytes(sessionPart(now)))) return;
+  pastApplications.note(ctx, address, oldPart);
 }
 
 /** True when the claims of the session that a height belongs to were settled before this block, those that are held aside. */
@@ -61,9 +61,9 @@ export function isSettled(ctx: Context, height: bigint): boolean {
 
 /** Removes the entries that no session can need which is not settled yet. */
 export function pruneHistory(ctx: Context): void {
-  const held = oldestHeldStart(ctx);
+  const heldStart = oldestHeldStart(ctx);
   const isOver = (lastHeight: bigint): boolean =>
-    (held === undefined || lastHeight < held) && isSettled(ctx, lastHeight);
+    (heldStart === undefined || lastHeight < heldStart) && isSettled(ctx, lastHeight);
   for (const versions of [pastApplications, pastOwners, pastProofParams, pastTokenomicsParams]) {
     versions.prune(ctx, isOver);
   }

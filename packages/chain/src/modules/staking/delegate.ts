@@ -59,7 +59,7 @@ export function delegate(
   });
   const operator = operatorBytes(validator);
   const delegation = getDelegation(ctx, operator, delegator);
-  const held = delegation === undefined ? 0n : sharesOf(delegation);
+  const oldShares = delegation === undefined ? 0n : sharesOf(delegation);
   setDelegation(
     ctx,
     operator,
@@ -67,7 +67,7 @@ export function delegate(
     createMessage(staking.DelegationSchema, {
       delegatorAddress: addressText(delegator),
       validatorAddress: validator.operatorAddress,
-      shares: (held + newShares).toString(),
+      shares: (oldShares + newShares).toString(),
     }),
   );
   return done({ newShares });

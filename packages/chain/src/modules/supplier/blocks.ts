@@ -93,9 +93,9 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
  */
 export function pruneConfigs(ctx: Context): void {
   const current = ctx.block.heightBlocks;
-  const held = oldestHeldStart(ctx);
+  const heldStart = oldestHeldStart(ctx);
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
-    if (held !== undefined && ended > held) return;
+    if (heldStart !== undefined && ended > heldStart) return;
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
     const within = uint64Codec.encode(ended);
     runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {

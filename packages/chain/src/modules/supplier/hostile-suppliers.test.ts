@@ -54,7 +54,7 @@ suite("suppliers: hostile input", () => {
     const [stranger, operator] = [ANNA, addressText(new Uint8Array(20).fill(2))];
     for (const address of [stranger, operator]) fund(chain.at(1n), address, 10_000_000n);
     const balance = (address: string): bigint => getBalance(chain.at(6n), bytesOfAddress(address), "upokt");
-    const before = balance(stranger);
+    const oldBalance = balance(stranger);
     const parties = { signer: stranger, ownerAddress: stranger, operatorAddress: operator };
     const squat = { ...stakeOf(stranger), ...parties, services: [] };
     assert.ok(chain.run(5n, supplier.MsgStakeSupplierSchema, squat).ok);
@@ -62,11 +62,11 @@ suite("suppliers: hostile input", () => {
     const third = addressText(new Uint8Array(20).fill(3));
     const foreign = { ...stakeOf(third), signer: third, ownerAddress: third, operatorAddress: operator, services: [] };
     assert.equal(chain.run(5n, supplier.MsgStakeSupplierSchema, foreign).ok, false);
-    const own = chain.run(6n, supplier.MsgStakeSupplierSchema, stakeOf(operator));
-    assert.ok(own.ok, own.ok ? "" : own.fault.text);
-    const found = getSupplier(chain.at(6n), operator) ?? assert.fail();
-    assert.deepEqual([found.ownerAddress, found.serviceConfigHistory.length], [operator, 1]);
-    assert.equal(before - balance(stranger), 1n, "the staking fee alone");
+    const outcome = chain.run(6n, supplier.MsgStakeSupplierSchema, stakeOf(operator));
+    assert.ok(outcome.ok, outcome.ok ? "" : outcome.fault.text);
+    const record = getSupplier(chain.at(6n), operator) ?? assert.fail();
+    assert.deepEqual([record.ownerAddress, record.serviceConfigHistory.length], [operator, 1]);
+    assert.equal(oldBalance - balance(stranger), 1n, "the staking fee alone");
     // With the operator's services, the owner is who it agreed to.
     const back = { ...stakeOf(operator), ownerAddress: stranger, services: [] };
     assert.ok(chain.run(7n, supplier.MsgStakeSupplierSchema, back).ok);

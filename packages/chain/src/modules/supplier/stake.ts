@@ -132,26 +132,26 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
   const nextStart = (): bigint => nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
   const stored = getSupplier(ctx, operatorAddress);
   const replaced = stored !== undefined && isTakenBack(stored, message) ? stored : undefined;
-  const found = replaced === undefined ? stored : undefined;
-  const stake = message.stake ?? found?.stake;
+  const current = replaced === undefined ? stored : undefined;
+  const stake = message.stake ?? current?.stake;
   if (stake === undefined) {
     const text = "when staking a new supplier, the stake amount MUST be non-nil";
     return refused("InvalidArgument", SUPPLIER.invalidStake, text);
   }
-  const own = { ownerAddress, operatorAddress, stake: upokt(coinAmount(stake)) };
-  if (found === undefined) {
+  const fields = { ownerAddress, operatorAddress, stake: upokt(coinAmount(stake)) };
+  if (current === undefined) {
     const serviceConfigHistory = updatesFrom(message, nextStart());
-    const fresh = createMessage(shared.SupplierSchema, { ...own, serviceConfigHistory });
+    const fresh = createMessage(shared.SupplierSchema, { ...fields, serviceConfigHistory });
     return done({ supplier: fresh, oldStake: 0n, cancels: false, ...(replaced === undefined ? {} : { replaced }) });
   }
-  const denied = checkRights(found, message) ?? checkCancel(found, signer);
+  const denied = checkRights(current, message) ?? checkCancel(current, signer);
   if (denied !== undefined) return denied;
-  const { serviceConfigHistory: old } = found;
+  const { serviceConfigHistory: old } = current;
   const serviceConfigHistory = message.services.length === 0 ? old : updatedHistory(old, message, nextStart());
   return done({
-    supplier: { ...found, ...own, serviceConfigHistory, unstakeSessionEndHeight: 0n },
-    oldStake: coinAmount(found.stake),
-    cancels: found.unstakeSessionEndHeight !== 0n,
+    supplier: { ...current, ...fields, serviceConfigHistory, unstakeSessionEndHeight: 0n },
+    oldStake: coinAmount(current.stake),
+    cancels: current.unstakeSessionEndHeight !== 0n,
   });
 }
 

@@ -23,8 +23,8 @@ function remembered<K extends string | bigint, Source, V>(
 ): (key: K, source: Source) => V {
   const values = new Map<K, { readonly value: V }>();
   return (key, source) => {
-    const before = values.get(key);
-    if (before !== undefined) return before.value;
+    const entry = values.get(key);
+    if (entry !== undefined) return entry.value;
     const value = read(key, source);
     values.set(key, { value });
     return value;

@@ -178,30 +178,30 @@ function setRevShare({ ctx }: Economy, name: string, addresses: readonly string[
 suite("receivers of rewards", () => {
   test("attack: revenue shares, a service's owner, a supplier's owner and the DAO with addresses of any length are paid", () => {
     for (const length of LENGTHS) {
-      const made = economy();
-      setRevShare(made, "supplier 0", [addressOf("owner 0"), longAddress(length)]);
-      const service = services.get(made.ctx, SERVICE);
+      const econ = economy();
+      setRevShare(econ, "supplier 0", [addressOf("owner 0"), longAddress(length)]);
+      const service = services.get(econ.ctx, SERVICE);
       assert.ok(service);
-      services.set(made.ctx, SERVICE, { ...service, ownerAddress: longAddress(length, 7) });
-      const params = tokenomicsParams.get(made.ctx, undefined);
+      services.set(econ.ctx, SERVICE, { ...service, ownerAddress: longAddress(length, 7) });
+      const params = tokenomicsParams.get(econ.ctx, undefined);
       assert.ok(params);
-      tokenomicsParams.set(made.ctx, undefined, { ...params, daoRewardAddress: longAddress(length, 8) });
-      assert.deepEqual(settled(made), ["EventClaimSettled", "EventClaimSettled"]);
+      tokenomicsParams.set(econ.ctx, undefined, { ...params, daoRewardAddress: longAddress(length, 8) });
+      assert.deepEqual(settled(econ), ["EventClaimSettled", "EventClaimSettled"]);
       for (const byte of [7, 8, 9]) {
-        const balance = getBalance(made.ctx, new Uint8Array(length).fill(byte), "upokt");
+        const balance = getBalance(econ.ctx, new Uint8Array(length).fill(byte), "upokt");
         assert.ok(balance > 0n, `${length} bytes, ${byte}: ${balance}`);
       }
     }
   });
 
   test("attack: a session that cannot be settled holds its claims and stakes; the others are paid, and it is tried again", () => {
-    const made = economy();
-    const { state, ctx } = made;
+    const econ = economy();
+    const { state, ctx } = econ;
     addClaim(ctx, { application: 1, supplier: 1, end: 20n, relays: 100n, units: UNITS });
     const supply = getSupply(ctx, "upokt");
     // Only a fault of the program writes such an address.
     const broken = addressOf("application 0");
-    setRevShare(made, "supplier 0", ["not an address"]);
+    setRevShare(econ, "supplier 0", ["not an address"]);
     const at = (height: bigint) => {
       const { changes, events } = machine.runBlock(state, blockAt(height, new Uint8Array(32)), []);
       for (const [key, value] of changes) {
@@ -219,14 +219,14 @@ suite("receivers of rewards", () => {
     );
     assert.equal(failures.length, 1);
     assert.equal(first.filter(({ type }) => type.endsWith("EventClaimSettled")).length, 1);
-    const held = [...claims.entries(ctx)].map(([, claim]) => claim.sessionHeader?.applicationAddress);
-    assert.deepEqual(held, [broken, broken]);
+    const applications = [...claims.entries(ctx)].map(([, claim]) => claim.sessionHeader?.applicationAddress);
+    assert.deepEqual(applications, [broken, broken]);
     assert.equal(getApplication(ctx, broken)?.stake?.amount, `${10n ** 9n}`);
     assert.ok(hasHeldClaim(ctx, broken) && hasHeldClaim(ctx, addressOf("supplier 0")));
     assert.ok(getSupply(ctx, "upokt") >= supply);
     // Not before its time, nor in the middle of a session.
     for (const height of [40n, 131n]) assert.deepEqual(at(height), []);
-    setRevShare(made, "supplier 0", [addressOf("owner 0")]);
+    setRevShare(econ, "supplier 0", [addressOf("owner 0")]);
     const later = at(140n).map(({ type }) => type.split(".").at(-1));
     assert.equal(later.filter((type) => type === "EventClaimSettled").length, 2);
     assert.deepEqual([...claims.entries(ctx)], []);
@@ -235,12 +235,12 @@ suite("receivers of rewards", () => {
   });
 
   test("attack: one session that cannot be settled among many costs few attempts, and difficulties move once", () => {
-    const made = economy();
-    const { state, ctx } = made;
+    const econ = economy();
+    const { state, ctx } = econ;
     for (let i = 0; i < 64; i++) {
       addClaim(ctx, { application: 1, supplier: 1, end: 20n, relays: 100n, units: UNITS, session: `${i}` });
     }
-    setRevShare(made, "supplier 0", ["not an address"]);
+    setRevShare(econ, "supplier 0", ["not an address"]);
     let reads = 0;
     const counting = {
       get: (key: Uint8Array) => state.get(key),

@@ -96,7 +96,7 @@ class Chain implements AsyncDisposable {
     return this.history.ask(upgrade.Query.method.appliedPlan, { name })?.height;
   }
 
-  /** What the migration of {@link LATER} leaves in the state. */
+  /** Mark that the migration of {@link LATER} writes into the state. */
   mark(): string {
     return Buffer.from(this.history.app.abciQuery("/store/later/key", MARK_KEY).value).toString();
   }
@@ -132,11 +132,13 @@ suite("upgrades at a height", () => {
     ];
     for (const [plan, text] of refused) assert.equal(await chain.byDao(planOf(plan)), text);
     assert.equal(chain.plan(), undefined);
-    const own = createMessage(upgrade.MsgSoftwareUpgradeSchema, {
+    const ownPlan = createMessage(upgrade.MsgSoftwareUpgradeSchema, {
       authority: faucet.address,
       plan: { name: "mine", height: 99n },
     });
-    const { results } = await chain.block(chain.history.sign(faucet, packAny(upgrade.MsgSoftwareUpgradeSchema, own)));
+    const { results } = await chain.block(
+      chain.history.sign(faucet, packAny(upgrade.MsgSoftwareUpgradeSchema, ownPlan)),
+    );
     assert.deepEqual([results[0]?.codespace, results[0]?.code], ["upgrade", 6]);
     assert.match(
       results[0]?.log ?? "",
@@ -289,7 +291,7 @@ suite("upgrades at a height", () => {
 
   test("a store of a version whose rules had no name is adopted by the next block, and its authority's grantees may plan", async () => {
     await using chain = await Chain.begin(thisMachine());
-    // What that version left: no list of rules, and no grant of the messages that it did not have.
+    // State of that version: no list of rules, and no grant of the messages that it did not have.
     await chain.block();
     const rulesKey = Buffer.from("upgrade/\u0001");
     const grantTypes = [upgrade.MsgSoftwareUpgradeSchema, upgrade.MsgCancelUpgradeSchema].map(typeUrlOf);
