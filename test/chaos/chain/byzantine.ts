@@ -27,7 +27,9 @@ const BYZANTINE = "node3";
 /** Faucet's account number: the genesis numbers the roles in their order. */
 const FAUCET_NUMBER = 0n;
 const QUIET_BLOCKS = 12n;
-const FUNDS_UPOKT = 1_000_000_000_000n;
+const FUNDS_UPOKT = 10_000_000_000n;
+/** More than the load can bond: its validators never vote, and one killed node must not leave less than two thirds. */
+const BOND_UPOKT = 900_000_000_000n;
 /** Time for anything to happen: a loaded machine of two cores runs nine processes here. */
 const LONG_MS = 180_000;
 const SIZES = {
@@ -283,6 +285,7 @@ export const byzantine: ChaosPart = async ({ size: sizeName, seconds, progress }
   await using net = await ValidatorsNet.start(VALIDATORS, {
     commandFile: COMMAND_FILE,
     times: TIMES,
+    bondUpokt: BOND_UPOKT,
     prepare: makeByzantine,
   });
   try {

@@ -51,6 +51,7 @@ export interface NetSetup {
   /** Script that runs the nodes in the place of the turnpike command. */
   readonly commandFile?: string;
   readonly times?: typeof FILES.times;
+  readonly bondUpokt?: bigint;
   /** Changes the nodes' files before they start. */
   readonly prepare?: (layout: TestnetLayout) => Promise<void>;
 }
@@ -91,6 +92,7 @@ export class ValidatorsNet implements AsyncDisposable {
       supplierUrls: ["http://127.0.0.1:1", "http://127.0.0.1:2"],
       ...FILES,
       ...(setup.times === undefined ? {} : { times: setup.times }),
+      ...(setup.bondUpokt === undefined ? {} : { bondUpokt: setup.bondUpokt }),
     });
     const events: string[] = [];
     const onEvent = (text: string): void => void events.push(text);

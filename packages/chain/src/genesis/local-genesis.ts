@@ -44,6 +44,8 @@ export interface LocalChain {
   readonly moniker?: string;
   /** Ed25519 key of the validator, 32 bytes. */
   readonly consensusKey: Uint8Array;
+  /** Stake of each validator in upokt; 10,000 POKT by default. */
+  readonly bondUpokt?: bigint;
   /** Validators beside that one, with the same stake. */
   readonly moreValidators?: readonly LocalValidator[];
   /** The first one is staked for, and has a card. */
@@ -193,7 +195,7 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
     suppliers: economy === undefined ? twoSuppliers(chain) : economySuppliers(economy),
     validators: [{ moniker, signer: signers.validator, consensusKey }, ...moreValidators].map((validator) => ({
       ...validator,
-      bondUpokt: BOND_UPOKT,
+      bondUpokt: chain.bondUpokt ?? BOND_UPOKT,
     })),
   });
 }

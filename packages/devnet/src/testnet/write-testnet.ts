@@ -25,6 +25,8 @@ export interface WriteTestnetOptions extends TestnetWish {
   readonly genesisTime: string;
   readonly services: readonly [LocalService, ...LocalService[]];
   readonly supplierUrls: readonly [string, string];
+  /** Stake of each validator in upokt; 10,000 POKT by default. */
+  readonly bondUpokt?: bigint;
   /** Without them: blocks as the profile has them, and CometBFT's three seconds for a proposal. */
   readonly times?: Partial<ConsensusTimes>;
   /** Where RPC, REST, gRPC and metrics listen; `0.0.0.0` by default. */
