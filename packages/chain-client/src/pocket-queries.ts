@@ -51,6 +51,12 @@ export interface SupplierClaims {
   readonly heightBlocks: bigint;
 }
 
+/** An application as a state has it. */
+export interface ApplicationState {
+  readonly application: application.Application;
+  readonly heightBlocks: bigint;
+}
+
 const PAGE_ITEMS = 200n;
 /** A list longer than this is cut: it bounds memory and time against a node that never ends one. */
 const MOST_ITEMS = 10_000;
@@ -243,6 +249,21 @@ export class PocketQueries {
       ({ application: found }) => found,
       options,
     );
+  }
+
+  /** An application as it is now, and the height of the state that was asked. Nothing is cached. */
+  async applicationState(address: string, signal?: AbortSignal): Promise<ChainAnswer<ApplicationState>> {
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    const until = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
+    try {
+      const asked = await this.#newest(application.Query.method.application, { address }, until);
+      const { heightBlocks } = asked;
+      return mapped(asked, ({ application: record }) =>
+        record?.address === address ? { application: record, heightBlocks } : undefined,
+      );
+    } catch (cause) {
+      return unreachable(cause);
+    }
   }
 
   /** Applications that delegate to a gateway. */

@@ -87,14 +87,15 @@ export class Game {
     const record = getApplication(ctx, app.address);
     const params = protocolParams(getSharedParamsAt(ctx, block.heightBlocks));
     const { startHeight } = sessionAt(params, block.heightBlocks);
-    const open: object[] = [];
+    const open: { readonly pendingSessions: bigint }[] = [];
     for (let end = startHeight - 1n; end > 0n && !isSettled(ctx, end); ) {
-      open.push({});
-      end = sessionAt(protocolParams(getSharedParamsAt(ctx, end)), end).startHeight - 1n;
+      const then = protocolParams(getSharedParamsAt(ctx, end));
+      open.push({ pendingSessions: numPendingSessions(then) });
+      end = sessionAt(then, end).startHeight - 1n;
     }
     if (record === undefined) return 0;
     const pending = numPendingSessions(params) * BigInt(Math.max(1, record.serviceConfigs.length));
-    const part = stakeAfterSessions(stakeUpokt(record), numPendingSessions(params), open) / pending;
+    const part = stakeAfterSessions(stakeUpokt(record), open) / pending;
     const limit = BigInt(record.perSessionSpendLimit?.amount ?? "0");
     const share = (limit > 0n && limit < part ? limit : part) / BigInt(suppliers);
     const inflation = BigInt(Math.ceil(getTokenomicsParams(ctx).globalInflationPerClaim * Number(MILLIONTHS)));

@@ -206,6 +206,12 @@ export const SUPPLIER_SECTION = section(
       Number.MAX_SAFE_INTEGER,
       "Maximum fee, in upokt, of a transaction with claims or proofs that is in no block yet when its window ends. Each of the last four blocks raises it eightfold; that of claims never above what they are worth.",
     ),
+    unsettledPercent: integer(
+      10,
+      0,
+      100,
+      "Percentage of an application's stake for which the supplier works in a session while the chain has not settled earlier ones, whose suppliers may claim all of it. 0: only for what is sure to be paid. 100: as if nobody else had worked for it.",
+    ),
     minBalanceUpokt: integer(
       1_000_000,
       0,

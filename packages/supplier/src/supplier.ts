@@ -4,6 +4,7 @@ import type { FastListenerCounts } from "@turnpike/http1";
 import type { RpcType } from "@turnpike/protocol";
 import { HttpBackEnd } from "./backends/back-end.ts";
 import type { RelayStore } from "./evidence/relay-store.ts";
+import { BudgetReader } from "./metering/budget-reader.ts";
 import { BodyBudget } from "./serving/body-budget.ts";
 import { GrpcRelays } from "./serving/grpc-server.ts";
 import { type RelayServer, startRelayServer } from "./serving/http-server.ts";
@@ -50,6 +51,8 @@ export interface ServeRelaysOptions {
   readonly drainTimeoutMs: number;
   /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
   readonly inflationMillionths: bigint;
+  /** Percentage of an application's stake that is worked for while others' claims of earlier sessions are open. */
+  readonly unsettledPercent: number;
   /** Bytes of requests that are being read over HTTP and gRPC, of all together; 268,435,456 by default. */
   readonly maxBodyBytes?: number;
   /** WebSockets at once; 4,096 by default. */
@@ -127,18 +130,20 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   }
   // What was served before a restart is in the log, and counts against the same budget.
   const servedBefore = (operatorAddress: string, sessionId: string) => store.servedBefore(operatorAddress, sessionId);
+  const workOf: RelayStore["workOf"] = (...session) => store.workOf(...session);
+  const { inflationMillionths, unsettledPercent } = options;
+  const budgets = new BudgetReader({ inflationMillionths, unsettledPercent }, { queries, workOf });
   const sessions = new SessionKeeper(
     {
       maxSessions: MAX_SESSIONS,
       maxSeenRequests: MAX_SEEN_REQUESTS,
-      inflationMillionths: options.inflationMillionths,
       relaysPerSecond: new Map(
         Object.entries(options.services).flatMap(([id, { relaysPerSecond }]) =>
           relaysPerSecond === undefined ? [] : [[id, relaysPerSecond]],
         ),
       ),
     },
-    { queries, head, servedBefore, clock },
+    { queries, budgets, head, servedBefore, clock },
   );
   const operators = new Set(options.operators.map(({ address }) => address));
   const { maxConcurrentRelays } = options;

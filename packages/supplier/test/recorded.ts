@@ -92,6 +92,10 @@ export function recordedQueries({ sessions, params }: Pick<Recording, "sessions"
     peekSharedParamsAt: () => params,
     session: (application: string) => known(find(application)),
     application: (address: string) => known(find(address)?.application),
+    applicationState: async (address: string) => {
+      const found = await known(find(address)?.application);
+      return found.ok ? known({ application: found.value, heightBlocks: 1_000_000n }) : found;
+    },
     publicKey: (address: string) => {
       const key = keys[address];
       return known(key === undefined ? undefined : base64(key));

@@ -67,6 +67,7 @@ export async function serveRig(
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,
         inflationMillionths: 100_000n,
+        unsettledPercent: 10,
         ...options,
       },
       { queries, head, crypto, store, clock: systemClock, metrics, log: silentLog },

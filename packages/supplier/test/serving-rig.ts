@@ -21,7 +21,7 @@ import {
   type TestChainOptions,
 } from "@turnpike/testkit/chain";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
-import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
+import type { AppendResult, BegunRelay, InFlight, ServedBefore, SessionWork } from "../src/evidence/types.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { supplierRelaysRefusedTotal } from "../src/serving-metrics.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
@@ -52,6 +52,10 @@ export class MemoryStore {
       [Symbol.dispose]: () => void this.inFlight--,
     };
     return Promise.resolve({ ok: true, relay });
+  }
+
+  workOf(): readonly SessionWork[] {
+    return [];
   }
 
   servedBefore(): Promise<ServedBefore> {
@@ -233,6 +237,7 @@ export async function servingRig(
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,
         inflationMillionths: 100_000n,
+        unsettledPercent: 10,
         ...more.options,
       },
       {

@@ -131,6 +131,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         drainTimeoutMs: DRAIN_TIMEOUT_MS,
         inflationMillionths: await inflationMillionths(client),
+        unsettledPercent: supplier.unsettledPercent,
       },
       { queries, head, crypto, store, clock: systemClock, metrics, log },
     ),

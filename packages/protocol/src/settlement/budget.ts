@@ -52,19 +52,23 @@ export function newSessionBudget(options: {
   };
 }
 
+/** Sessions of one end that are not settled yet. */
+export interface UnsettledSessions {
+  /** Number that the application's stake is divided by when they are settled. */
+  readonly pendingSessions: bigint;
+  /** Maximum that can be claimed of them, inflation included; their whole part of the stake where it is absent. */
+  readonly mostClaimedUpokt?: bigint;
+}
+
 /**
- * Stake that an application has at least once its earlier sessions are settled: each of them takes at most its part of what
- * there is then, and no more than what is claimed of it. Nothing else lowers a stake that sessions share.
+ * Minimum of an application's stake once its earlier sessions are settled: each end takes at most its part of the stake at
+ * that time, and at most what is claimed. Nothing else lowers a stake that sessions share.
  *
- * @param earlier sessions that are not settled yet, the first to be settled first, with the most that can be claimed of each
+ * @param earlier ends that are not settled yet, in the order of their settlement
  */
-export function stakeAfterSessions(
-  stakeUpokt: bigint,
-  pendingSessions: bigint,
-  earlier: readonly { readonly mostClaimedUpokt?: bigint }[],
-): bigint {
+export function stakeAfterSessions(stakeUpokt: bigint, earlier: readonly UnsettledSessions[]): bigint {
   let remaining = stakeUpokt;
-  for (const { mostClaimedUpokt } of earlier) {
+  for (const { pendingSessions, mostClaimedUpokt } of earlier) {
     const part = remaining / pendingSessions;
     remaining -= mostClaimedUpokt === undefined ? part : least(part, mostClaimedUpokt);
   }

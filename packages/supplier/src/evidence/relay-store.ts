@@ -27,6 +27,7 @@ import type {
   InFlight,
   ServedBefore,
   ServedRelay,
+  SessionWork,
   TermsSource,
 } from "./types.ts";
 
@@ -180,6 +181,15 @@ export class RelayStore implements AsyncDisposable {
     const session = this.session(operatorAddress, sessionId);
     if (session?.isOpen === true) await this.#load(session);
     return { relays: BigInt(session?.counts.served ?? 0), requests: session?.releaseRequests() ?? [] };
+  }
+
+  /** Work of an operator for an application in the sessions with an end. */
+  workOf(operatorAddress: string, applicationAddress: string, endHeight: bigint): SessionWork[] {
+    return this.sessions(operatorAddress).flatMap(({ head: { header }, isOpen, state, counts }) => {
+      if (header.applicationAddress !== applicationAddress || header.sessionEndBlockHeight !== endHeight) return [];
+      const claimedUpokt = isOpen ? undefined : (state.claim?.expectedUpokt ?? 0n);
+      return [{ header, relays: BigInt(counts.served), claimedUpokt }];
+    });
   }
 
   /** Resolves when the evidence of all sessions that were open before is read. */

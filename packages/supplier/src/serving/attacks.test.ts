@@ -178,6 +178,87 @@ suite("attacks on a supplier's pay", () => {
     assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 4_200n);
   });
 
+  /** One session may be unsettled by the windows' sum. A relay is 10 POKT, of 110 POKT, and a tenth is minted on top. */
+  const ONE_PENDING = {
+    applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 110_000_000n } },
+    shared: {
+      computeUnitsToTokensMultiplier: 100_000_000_000n,
+      numBlocksPerSession: 10n,
+      gracePeriodEndOffsetBlocks: 1n,
+      claimWindowOpenOffsetBlocks: 1n,
+      claimWindowCloseOffsetBlocks: 3n,
+      proofWindowOpenOffsetBlocks: 1n,
+      proofWindowCloseOffsetBlocks: 4n,
+    },
+  };
+
+  test("attack: two sessions at once for one stake: no relay is served that the stake does not pay", async () => {
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start(ONE_PENDING);
+    await using served = await serveRig(rig, backEnd.url);
+    const serveAll = async (header: SessionHeader): Promise<number> => {
+      for (let relays = 0; ; relays++) {
+        if ((await served.send(served.sign(header))).status !== 200) return relays;
+      }
+    };
+    const first = await rig.header();
+    for (let relays = 0; relays < 4; relays++) assert.equal((await served.send(served.sign(first))).status, 200);
+    await rig.reach(first.sessionEndBlockHeight + 1n);
+    const second = await rig.header();
+    assert.notEqual(second.sessionId, first.sessionId);
+    // Of the six that are not used, the first session may use three in its grace.
+    const early = await serveAll(second);
+    assert.equal(early, 3);
+    assert.equal(await serveAll(first), 3);
+    await rig.reach(second.sessionEndBlockHeight);
+    assert.equal(await serveAll(second), 0);
+    await rig.reach(second.sessionEndBlockHeight + 11n);
+    const [one, two] = [rig.stateOf(first).outcome, rig.stateOf(second).outcome];
+    assert.ok(one?.kind === "settled" && two?.kind === "settled");
+    assert.deepEqual([one.claimedUpokt, one.settledUpokt], [70_000_000n, 70_000_000n]);
+    assert.deepEqual([two.claimedUpokt, two.settledUpokt], [30_000_000n, 30_000_000n]);
+  });
+
+  test("attack: an application spends its stake at another supplier first: a tenth is at risk until that is settled", async () => {
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start({
+      ...ONE_PENDING,
+      suppliers: { supplier: { services: ["eth"] }, second: { services: ["eth"] } },
+      shared: { ...ONE_PENDING.shared, computeUnitsToTokensMultiplier: 10_000_000_000n },
+    });
+    await using folder = await scratchFolder();
+    await using other = await startSupplier(rig.chain.rpcUrl, folder.folder, { name: "second" });
+    await other.head.waitFor(rig.chain.heightBlocks);
+    await using served = await serveRig(rig, backEnd.url);
+    await using careful = await serveRig(rig, backEnd.url, { unsettledPercent: 0 });
+    await using second = await serveRig({ running: other }, backEnd.url, {}, "second");
+    const serveAll = async (supplier: ServedRig, header: SessionHeader): Promise<number> => {
+      for (let relays = 0; ; relays++) {
+        if ((await supplier.send(supplier.sign(header))).status !== 200) return relays;
+      }
+    };
+    const reach = async (heightBlocks: bigint): Promise<void> => {
+      while (rig.chain.heightBlocks < heightBlocks) {
+        await rig.block();
+        await other.runner.processed(rig.chain.heightBlocks);
+      }
+    };
+    const first = await rig.header();
+    assert.equal(await serveAll(second, first), 50);
+    await reach(first.sessionEndBlockHeight + 1n);
+    const next = await rig.header();
+    assert.equal(await serveAll(careful, next), 0);
+    // A relay is 1.1 POKT with what is minted on top: a tenth of the supplier's 55.
+    assert.equal(await serveAll(served, next), 5);
+    await reach(first.sessionEndBlockHeight + 10n);
+    // Half of the 55 POKT that are left.
+    assert.equal(await serveAll(served, next), 20);
+    await reach(next.sessionEndBlockHeight + 11n);
+    const { outcome } = rig.stateOf(next);
+    assert.ok(outcome?.kind === "settled");
+    assert.deepEqual([outcome.claimedUpokt, outcome.settledUpokt], [25_000_000n, 25_000_000n]);
+  });
+
   test("three suppliers that serve all they may are paid for all of it, by stake and by a spend limit", async () => {
     const names = ["supplier", "second", "third"];
     await using backEnd = await startCounting();
@@ -218,7 +299,7 @@ suite("attacks on a supplier's pay", () => {
     const { client } = rig.running;
     const limit = createMessage(application.MsgStakeApplicationSchema, {
       address: chainParty("app").address,
-      stake: { denom: "upokt", amount: "200000000" },
+      stake: { denom: "upokt", amount: "400000000" },
       services: [{ serviceId: "eth" }],
       perSessionSpendLimit: { denom: "upokt", amount: "20000000" },
     });

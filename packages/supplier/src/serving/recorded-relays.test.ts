@@ -82,6 +82,7 @@ async function startRecordedSuppliers(recording: Pick<Recording, "sessions" | "p
         requestTimeoutMs: 30_000,
         drainTimeoutMs: 10_000,
         inflationMillionths: 50_000n,
+        unsettledPercent: 10,
       },
       {
         queries: recordedQueries(recording),

@@ -247,7 +247,7 @@ export class RelayHandler {
     if (!sessions.isKept(session)) return no(REFUSALS.overloaded);
     const name = requestName(digest, signature);
     if (!session.seen.add(name)) return no(REFUSALS.replayed);
-    if (!session.budget.acquire()) {
+    if (!(await sessions.acquireBudget(session))) {
       session.seen.delete(name);
       return no(REFUSALS.overLimit);
     }
@@ -302,6 +302,11 @@ export class RelayHandler {
     if (bytes === undefined) return refused(REFUSALS.overloaded);
     const fault = await this.#record(relay, bytes);
     return fault === undefined ? { kind: "response", bytes } : refused(fault);
+  }
+
+  /** Takes one relay of a session's budget; false when it is used up. */
+  acquireBudget(session: ServedSession): Promise<boolean> {
+    return this.#modules.sessions.acquireBudget(session);
   }
 
   /** Bytes of a signed RelayResponse; undefined when it could not be signed in time. */

@@ -307,7 +307,7 @@ class SocketRelay {
     const requestBytes = this.#requestBytes;
     // A back-end that speaks before it is asked answers no relay.
     if (this.#isOver || session === undefined || requestBytes === undefined) return;
-    if (!session.budget.acquire()) return this.#refuse(REFUSALS.overLimit);
+    if (!(await this.#modules.handler.acquireBudget(session))) return this.#refuse(REFUSALS.overLimit);
     let isRecorded = false;
     try {
       const begun = await this.#modules.store.begin(session.operatorAddress, session.header);

@@ -7,6 +7,7 @@ import { decodeRelayRequest, encodeRelayRequest, type SessionHeader } from "@tur
 import { eventually } from "@turnpike/testkit";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
 import type { ServedBefore } from "../evidence/types.ts";
+import { BudgetReader } from "../metering/budget-reader.ts";
 import type { RelayCrypto } from "../serving/relay-crypto.ts";
 import { RelayHandler } from "../serving/relay-handler.ts";
 import { SessionKeeper } from "./session-keeper.ts";
@@ -46,9 +47,10 @@ function keeper(
     return { ok: true, value: { ...TEMPLATE, header: { ...(TEMPLATE.header ?? assert.fail()), ...header } } };
   };
   const sessions = new SessionKeeper(
-    { maxSessions, maxSeenRequests: 100, inflationMillionths: 0n },
+    { maxSessions, maxSeenRequests: 100 },
     {
       queries,
+      budgets: new BudgetReader({ inflationMillionths: 0n, unsettledPercent: 10 }, { queries, workOf: () => [] }),
       head: {
         get newest() {
           return markAt(at.heightBlocks);
@@ -257,6 +259,7 @@ suite("the sessions that a supplier serves", () => {
       const answer = await session(...asked);
       return answer.ok ? { ok: true, value: { ...answer.value, application: changed } } : answer;
     };
+    queries.applicationState = async () => ({ ok: true, value: { application: changed, heightBlocks: 1_000n } });
     for (const amount of ["much", "1.5", "-1", "0x10", " 1", "9".repeat(2_000_000)]) {
       for (const one of [{ stake: coin(amount) }, { perSessionSpendLimit: coin(amount) }]) {
         changed = { ...record, ...one };

@@ -1,10 +1,11 @@
 import type { Clock } from "@turnpike/base";
-import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
+import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
-import { isGracePeriodOver, numPendingSessions, type SessionHeader, sessionAt } from "@turnpike/protocol";
+import { isGracePeriodOver, type SessionHeader, sessionAt } from "@turnpike/protocol";
 import type { ServedBefore } from "../evidence/types.ts";
+import type { BudgetReader, BudgetSubject } from "../metering/budget-reader.ts";
 import { RelayRate } from "../metering/relay-rate.ts";
-import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
+import { SessionBudget } from "../metering/session-budget.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
 import { SeenRequests } from "./seen-requests.ts";
@@ -17,14 +18,13 @@ interface SessionKeeperOptions {
   readonly maxSessions: number;
   /** Most requests of one session that are remembered, to refuse repeated ones: more are refused. */
   readonly maxSeenRequests: number;
-  /** Share that settlement mints on top of each claim, in millionths, as an upper bound. */
-  readonly inflationMillionths: bigint;
   /** Most relays a second of an application's session, by service; unbounded where there is none. */
   readonly relaysPerSecond?: ReadonlyMap<string, number>;
 }
 
 interface SessionKeeperModules {
   readonly queries: PocketQueries;
+  readonly budgets: BudgetReader;
   readonly head: Pick<ChainHead, "newest" | "waitFor">;
   readonly clock: Clock;
   /** Relays of a session that an operator has in its log already, after a restart. */
@@ -39,10 +39,13 @@ export interface ServedSession {
   /** Compressed keys that may sign. They grow when the application delegates to another gateway. */
   ringKeys: readonly Uint8Array[];
   readonly budget: SessionBudget;
+  readonly subject: BudgetSubject;
   readonly seen: SeenRequests;
   readonly rate: RelayRate | undefined;
   /** The newest query for the keys that may sign. */
   renewal?: { readonly heightBlocks: bigint | undefined; readonly isGrown: Promise<boolean> };
+  /** The newest query for more of the application's stake; `final` when nothing can raise the budget. */
+  raising?: { readonly heightBlocks: bigint | undefined; readonly isRaised: Promise<boolean> } | "final";
 }
 
 /** A session to serve, or why it is not served. */
@@ -141,6 +144,50 @@ export class SessionKeeper {
       session.renewal = { heightBlocks, isGrown: this.#renew(session) };
     }
     return session.renewal.isGrown;
+  }
+
+  /**
+   * Takes one relay of a session's budget. A budget that is used up is read again, at most once a block, while earlier sessions
+   * of the application are not settled. False when the application may not be able to pay for it.
+   */
+  async acquireBudget(session: ServedSession): Promise<boolean> {
+    if (session.budget.acquire()) return true;
+    if (session.raising === "final") return false;
+    const heightBlocks = this.#modules.head.newest?.heightBlocks;
+    if (session.raising === undefined || session.raising.heightBlocks !== heightBlocks) {
+      session.raising = { heightBlocks, isRaised: this.#raise(session) };
+    }
+    return (await session.raising.isRaised) && session.budget.acquire();
+  }
+
+  async #raise(session: ServedSession): Promise<boolean> {
+    const read = await this.#modules.budgets.limit(session.subject, this.#earlierOf(session));
+    if (!read.ok || this.#isFollowed(session)) return false;
+    const isRaised = session.budget.raise(read.value.relays);
+    if (read.value.isFinal) session.raising = "final";
+    return isRaised;
+  }
+
+  /** Sessions of the same operator and application that began before one, and are still served. */
+  #earlierOf({ operatorAddress, header }: Pick<ServedSession, "operatorAddress" | "header">): ServedSession[] {
+    const height = this.#modules.head.newest?.heightBlocks ?? 0n;
+    return [...this.#sessions.values()].filter(
+      (one) =>
+        one.operatorAddress === operatorAddress &&
+        one.header.applicationAddress === header.applicationAddress &&
+        one.header.sessionEndBlockHeight < header.sessionStartBlockHeight &&
+        !isGracePeriodOver(one.params, one.header.sessionEndBlockHeight, height),
+    );
+  }
+
+  /** True when a later session of the same operator and application is served: its budget counts this one's. */
+  #isFollowed({ operatorAddress, header }: Pick<ServedSession, "operatorAddress" | "header">): boolean {
+    return [...this.#sessions.values()].some(
+      (one) =>
+        one.operatorAddress === operatorAddress &&
+        one.header.applicationAddress === header.applicationAddress &&
+        one.header.sessionStartBlockHeight > header.sessionEndBlockHeight,
+    );
   }
 
   async #renew(session: ServedSession): Promise<boolean> {
@@ -274,13 +321,10 @@ export class SessionKeeper {
       readonly params: shared.Params;
     },
   ): Promise<Admission> {
-    const { queries, servedBefore, clock } = this.#modules;
-    const { serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end, sessionId } = header;
-    const [units, ring] = await Promise.all([
-      queries.computeUnitsAt(serviceId, start),
-      ringKeys(facts.application, end, queries),
-    ]);
-    if (!units.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    const { queries, servedBefore, clock, budgets } = this.#modules;
+    const { serviceId, sessionEndBlockHeight: end, sessionId } = header;
+    const subject = { operatorAddress, header, ...facts };
+    const ring = await ringKeys(facts.application, end, queries);
     if (!ring.ok) {
       return refused(
         ring.fault === "refused"
@@ -288,25 +332,19 @@ export class SessionKeeper {
           : REFUSALS.unavailable("chain_unreachable", serviceId),
       );
     }
-    const { stake, perSessionSpendLimit } = facts.application;
-    const [stakeUpokt, spendLimitUpokt] = [coinAmount(stake), coinAmount(perSessionSpendLimit)];
-    // What the application can pay is not known: to serve it would be work without pay.
-    if (stakeUpokt === undefined || spendLimitUpokt === undefined) {
-      return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
-    }
-    const limitRelays = claimableRelays({
-      applicationStakeUpokt: stakeUpokt,
-      perSessionSpendLimitUpokt: perSessionSpendLimit === undefined ? undefined : spendLimitUpokt,
-      pendingSessions: numPendingSessions(facts.params),
-      suppliers: facts.suppliers,
-      inflationMillionths: this.#options.inflationMillionths,
-      computeUnitsPerRelay: units.value,
-      computeUnitsToTokensMultiplier: facts.params.computeUnitsToTokensMultiplier,
-      computeUnitCostGranularity: facts.params.computeUnitCostGranularity,
-    });
+    const earlier = this.#earlierOf(subject);
+    // They share one stake: an earlier session that is still served leaves a part of it.
+    for (const { budget } of earlier) budget.halve();
+    const limit = await budgets.limit(subject, earlier);
+    // The application's means are not known: to serve it would be work without pay.
+    if (!limit.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     if (!this.#makeRoom()) return refused(REFUSALS.overloaded);
     this.#opening++;
     const { relays, requests } = await servedBefore(operatorAddress, sessionId).finally(() => this.#opening--);
+    const opened = this.#earlierOf(subject).filter((one) => !earlier.includes(one));
+    for (const { budget } of opened) budget.halve();
+    // The limit is without the sessions that opened meanwhile: it is read again when it is needed.
+    const limitRelays = opened.length > 0 || this.#isFollowed(subject) ? relays : limit.value.relays;
     const seen = new SeenRequests(this.#options.maxSeenRequests);
     for (const name of requests) seen.add(name);
     const perSecond = this.#options.relaysPerSecond?.get(serviceId);
@@ -317,7 +355,9 @@ export class SessionKeeper {
       params: facts.params,
       ringKeys: ring.keys,
       budget: new SessionBudget(limitRelays, relays),
+      subject,
       seen,
+      ...(limit.value.isFinal && opened.length === 0 ? { raising: "final" } : {}),
     };
     this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
     return { ok: true, session };
