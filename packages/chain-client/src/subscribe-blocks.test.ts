@@ -91,6 +91,30 @@ suite("a subscription to blocks", () => {
     await head.waitFor(7n);
   });
 
+  test("that names many blocks between two questions ends with none; a node that lost them ends it", async ({
+    mock,
+  }) => {
+    mock.timers.enable({ apis: ["setInterval"] });
+    await using fake = await startFakeNode();
+    const { node } = fake;
+    const messages: string[] = [];
+    const log = {
+      ...silentLog,
+      error: ({ cause }: Readonly<Record<string, unknown>>) =>
+        void messages.push(cause instanceof Error ? cause.message : ""),
+    };
+    await using head = new ChainHead({ url: fake.url, pingMs: PING_MS, retryMs: 1 }, { clock: systemClock, log });
+    await head.waitFor(5n);
+    node.heightBlocks = 60;
+    fake.name();
+    assert.equal((await head.waitFor(60n))?.hash, "HASH60");
+    assert.deepEqual(messages, []);
+    node.heightBlocks = 20;
+    mock.timers.tick(PING_MS);
+    await eventually("the node's fall", () => messages.length > 0);
+    assert.equal(messages[0], "The node is at height 20; before it was at 60.");
+  });
+
   test("stays open as long as it names what the node has, however seldom a block comes", async ({ mock }) => {
     mock.timers.enable({ apis: ["setInterval"] });
     await using fake = await startFakeNode();

@@ -84,8 +84,8 @@ class HeightWatch implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #work: Promise<void>;
   #heightBlocks = 0n;
-  /** What the node said when it was last asked; 0 when it did not answer. */
-  #askedBlocks = 0n;
+  /** The newest answer that is far below a height which was named before the node was asked. */
+  #lowAnswer: { readonly heightBlocks: bigint; readonly namedBlocks: bigint } | undefined;
   #connection: Connection | undefined;
   #isAsking = false;
   #wake: () => void = () => {};
@@ -114,15 +114,13 @@ class HeightWatch implements AsyncDisposable {
    * @throws AppError CHAIN_MISMATCH when the node is far below what was named before
    */
   async atLeast(heightBlocks: bigint): Promise<bigint | undefined> {
-    while (!this.#signal.aborted && !this.#isFarBelow() && this.#heightBlocks < heightBlocks) await this.#changed;
+    while (!this.#signal.aborted && this.#lowAnswer === undefined && this.#heightBlocks < heightBlocks) {
+      await this.#changed;
+    }
     if (this.#signal.aborted) return undefined;
-    if (!this.#isFarBelow()) return this.#heightBlocks;
-    const message = `The node is at height ${this.#askedBlocks}; before it was at ${this.#heightBlocks}.`;
-    throw new AppError("CHAIN_MISMATCH", { message });
-  }
-
-  #isFarBelow(): boolean {
-    return this.#askedBlocks > 0n && this.#askedBlocks + MOST_LAG_BLOCKS < this.#heightBlocks;
+    if (this.#lowAnswer === undefined) return this.#heightBlocks;
+    const { heightBlocks: low, namedBlocks } = this.#lowAnswer;
+    throw new AppError("CHAIN_MISMATCH", { message: `The node is at height ${low}; before it was at ${namedBlocks}.` });
   }
 
   #report(heightBlocks: bigint): void {
@@ -141,11 +139,14 @@ class HeightWatch implements AsyncDisposable {
 
   /** The newest height of the application, whose state is then readable; 0 when the node does not answer. */
   async #askHeight(): Promise<bigint> {
+    // What is named while the answer is under way says nothing against it.
+    const namedBlocks = this.#heightBlocks;
     const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
     const heightBlocks = answer?.ok === true ? wholeOf(recordOf(answer.result.response).last_block_height) : 0n;
-    this.#askedBlocks = heightBlocks;
     this.#report(heightBlocks);
-    if (this.#isFarBelow()) this.#change();
+    const isLow = heightBlocks > 0n && heightBlocks + MOST_LAG_BLOCKS < namedBlocks;
+    this.#lowAnswer = isLow ? { heightBlocks, namedBlocks } : undefined;
+    if (isLow) this.#change();
     return heightBlocks;
   }
 
