@@ -131,6 +131,37 @@ suite("Paths of the chains on the free relay", () => {
     assert.match(page.text, /^\{"jsonrpc":"2\.0","id":null,"error":/);
   });
 
+  test("attack: a page of a supplier, behind a mark or under a type that browsers run, gets no script onto the gateway's origin", async () => {
+    const page = '<?xml version="1.0"?><script xmlns="http://www.w3.org/1999/xhtml">alert(1)</script>';
+    const json = '{"ok":1.0}';
+    const cases: readonly (readonly [type: string, body: string, relayed: string | undefined])[] = [
+      ["text/xsl", `\ufeff${page}`, undefined],
+      ["application/json", `\ufeff${page}`, undefined],
+      ["text/xsl", "alert(1)", "application/json"],
+      ["application/pdf", "%PDF-1.7", "application/json"],
+      ["text/javascript", "alert(1)", "application/json"],
+      ["multipart/x-mixed-replace; boundary=x", "--x", "application/json"],
+      ["text/plain; charset=utf-7", "+ADw-script+AD4-", "text/plain; charset=utf-8"],
+      ["application/json; charset=utf-16", json, "application/json"],
+      ["text/json", `\ufeff${json}`, "application/json"],
+      ["TEXT/CSV", "a,b", "text/csv; charset=utf-8"],
+    ];
+    for (const [type, body, relayed] of cases) {
+      rest.reply = { status: 200, type, body };
+      const got = await send(rig, "", { host: "juno.localhost", method: "GET", path: "/cosmos/bank/v1beta1/params" });
+      const {
+        "content-type": contentType,
+        "content-security-policy": policy,
+        "x-content-type-options": sniff,
+      } = got.headers;
+      assert.deepEqual([policy, sniff], ["sandbox", "nosniff"], type);
+      assert.equal(got.status, relayed === undefined ? 502 : 200, type);
+      assert.equal(contentType, relayed ?? "application/json", type);
+      if (relayed !== undefined) assert.equal(got.text, body.replace("\ufeff", ""));
+    }
+    rest.reply = { status: 200, type: "application/json", body: json };
+  });
+
   test("a write by path is sent once, whatever comes back", async () => {
     await using one = await startPathNode();
     await using two = await startPathNode();

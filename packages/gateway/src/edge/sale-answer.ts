@@ -1,6 +1,6 @@
 import { type ErrorCode, errorRow, type RequestId } from "@turnpike/base";
 import { encodeReceipt, type Outcome } from "@turnpike/payment";
-import { type Answer, errorAnswer } from "../http/answer.ts";
+import { type Answer, errorAnswer, SANDBOX } from "../http/answer.ts";
 import type { Sale } from "./pipeline.ts";
 
 /** The 402 of a payment that is refused or has failed, with further headers. */
@@ -49,7 +49,7 @@ function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, out
         result: "ok",
         contentType: outcome.answer.contentType,
         body: outcome.answer.body,
-        headers: ["Cache-Control", "private", ...receipt],
+        headers: ["Cache-Control", "private", ...SANDBOX, ...receipt],
       };
     case "expired":
       return errorAnswer(outcome.code, requestId, { headers: receipt });

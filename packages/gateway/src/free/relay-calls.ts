@@ -119,7 +119,7 @@ export class RelayCalls {
     const result = await relay.send(this.#mint(from, service, parsed.call, this.#deadline()), stopping);
     if (!result.ok) return codeAnswer("null", result.code);
     const { status, contentType, body, consensusVersion } = result;
-    const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
+    const answer = { ...rpcAnswer(status, "ok", body), contentType: relayedType(contentType) };
     return consensusVersion === undefined ? answer : withHeaders(answer, ["Eth-Consensus-Version", consensusVersion]);
   }
 
@@ -159,11 +159,24 @@ function refusal(id: string, code: ErrorCode, message: string | undefined): stri
   return rpcError(id, row.rpc, text);
 }
 
-const TYPE = /^[a-z0-9.+-]{1,64}\/[a-z0-9.+-]{1,64}(?:;[ a-z0-9=".+-]{1,64})?$/i;
+/** Types of what nodes answer to a path. A browser runs none of them, and with `nosniff` takes none for another. */
+const RELAYED_TYPES = new Set([
+  "application/json",
+  "application/octet-stream",
+  "application/problem+json",
+  "application/x-ndjson",
+  "application/x-protobuf",
+  "text/csv",
+  "text/plain",
+]);
+const MAX_TYPE_CHARS = 128;
 
-/** A supplier's content type as it came, but none that a browser would run. */
-function safeType(contentType: string): string {
-  return TYPE.test(contentType) && !/html|script|svg|xml/i.test(contentType) ? contentType : "application/json";
+/** A supplier's content type without its parameters; JSON where it is none that is passed on. */
+function relayedType(contentType: string): string {
+  const [type = ""] = contentType.slice(0, MAX_TYPE_CHARS).split(";", 1);
+  const name = type.trim().toLowerCase();
+  if (!RELAYED_TYPES.has(name)) return "application/json";
+  return name.startsWith("text/") ? `${name}; charset=utf-8` : name;
 }
 
 /**

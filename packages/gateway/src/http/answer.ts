@@ -29,6 +29,12 @@ export const CORS: readonly string[] = [
   "PAYMENT-REQUIRED, PAYMENT-RESPONSE, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id",
 ];
 
+/**
+ * On every answer that a supplier wrote: a browser runs nothing of it on the gateway's origin, whatever its type. A page that
+ * calls the gateway reads it as before.
+ */
+export const SANDBOX: readonly string[] = ["Content-Security-Policy", "sandbox"];
+
 const NO_STORE = ["Cache-Control", "no-store"];
 const NO_SNIFF = ["X-Content-Type-Options", "nosniff"];
 

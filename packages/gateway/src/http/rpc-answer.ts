@@ -1,7 +1,7 @@
 import { type ErrorCode, errorRow } from "@turnpike/base";
-import type { Answer } from "./answer.ts";
+import { type Answer, SANDBOX } from "./answer.ts";
 
-const NO_STORE = ["Cache-Control", "no-store"];
+const HEADERS = ["Cache-Control", "no-store", ...SANDBOX];
 
 /** Statuses after which the same request may soon succeed. */
 const WAITS = new Set([429, 502, 503]);
@@ -18,7 +18,7 @@ export function rpcAnswer(
   body: Uint8Array | string,
   headers: readonly string[] = [],
 ): Answer {
-  return { status, result, contentType: "application/json", body, headers: [...NO_STORE, ...headers] };
+  return { status, result, contentType: "application/json", body, headers: [...HEADERS, ...headers] };
 }
 
 /** The error object of a code, with the id's raw text. */

@@ -212,10 +212,16 @@ function isSsz({ headers }: BackendCall, response: UpstreamResponse): boolean {
   return isBinary && isSuccess(response.status);
 }
 
+/** A text without the byte-order mark of UTF-8, behind which a browser would still find a page, and a JSON reader nothing. */
+function withoutMark(body: Uint8Array): Uint8Array {
+  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+}
+
 /** Reads an answer of a path: JSON has to be whole, a page of HTML is never an answer, other types pass as they came. */
 function classifyPath(family: Family, source: AnswerSource): AttemptResult {
   const { call, response } = source;
-  const { status, body } = response;
+  const { status } = response;
+  const body = isSsz(call, response) ? response.body : withoutMark(response.body);
   const contentType = headerOf(response, "content-type");
   const fault = malformed(status, "not_json");
   if (body.length === 0) {

@@ -26,6 +26,9 @@ test("signed writes and unlisted methods pass", () => {
     ["eth", "eth_sendRawTransactionConditional"],
     ["eth", "eth_accounts"],
     ["eth", "debug_traceTransaction"],
+    ["eth", "trace_block"],
+    ["eth", "trace_replayBlockTransactions"],
+    ["arb-one", "arbtrace_call"],
     ["eth", "parity_getBlockReceipts"],
     ["eth", "no_such_method"],
     ["eth", "evmos_whatever"],
@@ -36,6 +39,12 @@ test("signed writes and unlisted methods pass", () => {
     ["radix", "/transaction/submit"],
   ];
   for (const [id, name] of passing) assert.ok(!isDenied(serviceOf(id), name), `${id} ${name}`);
+});
+
+test("traces are read, not written", () => {
+  for (const name of ["trace_import", "trace_export", "TRACE_import", "arbtrace_import"]) {
+    assert.ok(isDenied(serviceOf("eth"), name), name);
+  }
 });
 
 test("a service of two families refuses what either refuses", () => {

@@ -146,6 +146,23 @@ const EVM: readonly DeniedMethods[] = [
     why: "controls the node or its accounts",
   },
   {
+    // trace_import of some nodes writes traces into their store.
+    names: ["trace_*", "arbtrace_*"],
+    but: [
+      "*trace_block",
+      "*trace_call",
+      "*trace_callMany",
+      "*trace_filter",
+      "*trace_get",
+      "*trace_replayBlockTransactions",
+      "*trace_replayTransaction",
+      "*trace_transaction",
+      "trace_rawTransaction",
+      "trace_simulateV1",
+    ],
+    why: "is no read of traces",
+  },
+  {
     names: ["net_enode", "net_localAddress", "net_services"],
     why: "says where the node is",
   },
