@@ -1,4 +1,5 @@
 import { isRecord, jsonElementSpans, parseJson } from "@turnpike/base";
+import { argumentFault } from "./evm-arguments.ts";
 import { PASSED_EVM_METHODS } from "./evm-methods.ts";
 
 /** One call of a JSON-RPC body. */
@@ -15,6 +16,8 @@ export interface EvmBody {
   readonly calls: readonly EvmCall[];
 }
 
+/** A batch of more is refused: each call may take as much as one alone. */
+const MAX_BATCH_CALLS = 100;
 /** More than fit in the largest body of the chain. */
 const LIMITS = { maxNodes: 1_000_000 };
 
@@ -28,7 +31,11 @@ function refusalOf(raw: string): string | undefined {
   const id = read.ok ? read.members.find(({ key }) => key === "id")?.raw : undefined;
   const method = read.ok && isRecord(read.value) ? read.value.method : undefined;
   if (typeof method !== "string") return evmError(id ?? "null", -32600, "Invalid Request");
-  if (PASSED_EVM_METHODS.has(method)) return undefined;
+  if (PASSED_EVM_METHODS.has(method)) {
+    const fault = argumentFault(method, read.ok && isRecord(read.value) ? read.value.params : undefined);
+    if (fault === undefined) return undefined;
+    return id === undefined ? "" : evmError(id, -32602, `${fault[0]?.toUpperCase()}${fault.slice(1)}.`);
+  }
   if (id === undefined) return "";
   return evmError(id, -32601, `The method ${method.slice(0, 64)} is not offered by the local chain's guard.`);
 }
@@ -42,6 +49,10 @@ export function readEvmBody(bytes: Uint8Array): EvmBody | undefined {
   if (!read.ok) return undefined;
   const { text, value } = read;
   if (!Array.isArray(value)) return { isBatch: false, calls: [{ raw: text, refusal: refusalOf(text) }] };
+  if (value.length > MAX_BATCH_CALLS) {
+    const text = `A batch has at most ${MAX_BATCH_CALLS} calls.`;
+    return { isBatch: false, calls: [{ raw: "", refusal: evmError("null", -32600, text) }] };
+  }
   const spans = jsonElementSpans(text, text.indexOf("["))?.elements;
   if (spans === undefined || spans.length !== value.length) return undefined;
   const raws = spans.map(({ start, end }) => text.slice(start, end));

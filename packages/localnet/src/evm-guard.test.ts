@@ -94,6 +94,124 @@ suite("guard of the local chain", () => {
     assert.equal(await balance(), "0x0");
   });
 
+  test("attack: no arguments of a passed method hang or end the chain", async () => {
+    const loop = "0x5b600056";
+    const max = `0x${"f".repeat(16)}`;
+    const looping = { data: loop, gas: max };
+    const at = { to: ACCOUNT, gas: max };
+    for (const [method, ...params] of [
+      ["eth_feeHistory", `0x${"1".repeat(64)}`, "latest", []],
+      ["eth_feeHistory", max, "latest", [50]],
+      ["eth_feeHistory", "0x10", "latest", Array.from({ length: 5_000 }, (_, i) => i / 50)],
+      ["eth_call", looping, "latest"],
+      ["eth_estimateGas", looping, "latest"],
+      ["eth_createAccessList", looping, "latest"],
+      ["eth_call", { data: loop, gas: 1e300 }, "latest"],
+      ["eth_call", { data: loop, gas: "99999999999" }, "latest"],
+      ["eth_call", at, "latest", { [ACCOUNT]: { code: loop } }],
+      ["eth_call", { to: ACCOUNT }, "latest", { [ACCOUNT]: { code: loop } }, { gasLimit: max }],
+      [
+        "eth_simulateV1",
+        { blockStateCalls: Array.from({ length: 300 }, () => ({ calls: [{ data: loop }] })) },
+        "latest",
+      ],
+      ["eth_simulateV1", { blockStateCalls: [{ blockOverrides: { number: max }, calls: [] }] }, "latest"],
+      ["eth_simulateV1", { blockStateCalls: [{ blockOverrides: { gasLimit: max }, calls: [looping] }] }, "latest"],
+      ["trace_filter", { fromBlock: "0x0", toBlock: max }],
+      ["trace_filter", {}],
+    ] as const) {
+      const { text } = await ask(guard.url, call(method, params));
+      assert.match(
+        text,
+        /^\{"jsonrpc":"2.0","id":1,"error":\{"code":-32602,/,
+        `${method} ${JSON.stringify(params).slice(0, 99)}`,
+      );
+    }
+    // A loop without gas of its own ends with a block's gas.
+    const bounded = await ask(guard.url, call("eth_call", [{ to: ACCOUNT }, "latest", { [ACCOUNT]: { code: loop } }]));
+    assert.match(bounded.text, /"error":/);
+    const batch = `[${Array.from({ length: 101 }, () => call("eth_chainId")).join(",")}]`;
+    assert.match((await ask(guard.url, batch)).text, /"code":-32600/);
+    assert.equal(await balance(), "0x0");
+  });
+
+  test("property: random arguments of every passed method leave the chain as it is, and answering", async () => {
+    const hex = fc.oneof(
+      fc.bigInt({ min: 0n, max: 2n ** 256n - 1n }).map((value) => `0x${value.toString(16)}`),
+      fc.constantFrom(
+        "0x",
+        "0x0",
+        "latest",
+        "pending",
+        "earliest",
+        `0x${"f".repeat(64)}`,
+        ACCOUNT,
+        `0x${"ab".repeat(32)}`,
+        "0x5b600056",
+      ),
+    );
+    const leaf = fc.oneof(
+      hex,
+      fc.integer(),
+      fc.double(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.string({ maxLength: 20 }),
+    );
+    const keys = fc.constantFrom(
+      "from",
+      "to",
+      "gas",
+      "gasPrice",
+      "value",
+      "data",
+      "input",
+      "nonce",
+      "fromBlock",
+      "toBlock",
+      "address",
+      "topics",
+      "blockHash",
+      "blockStateCalls",
+      "calls",
+      "blockOverrides",
+      "stateOverrides",
+      "accessList",
+      "authorizationList",
+      "count",
+      "after",
+      ACCOUNT,
+      "code",
+      "state",
+      "balance",
+      "gasLimit",
+      "number",
+      "time",
+      "type",
+      "maxFeePerGas",
+      "blobVersionedHashes",
+    );
+    const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        leaf,
+        fc.array(tie("value"), { maxLength: 4 }),
+        fc.dictionary(keys, tie("value"), { maxKeys: 5 }),
+      ),
+    }));
+    const waiting = new Set(["eth_sendRawTransactionSync"]);
+    const names = fc.constantFrom(...[...PASSED_EVM_METHODS].filter((name) => !waiting.has(name)));
+    await fc.assert(
+      fc.asyncProperty(names, fc.array(value, { maxLength: 4 }), async (name, params) => {
+        const { status, text } = await ask(guard.url, call(name, params));
+        assert.ok(status === 200 || status === 400, `${status} ${text}`);
+        assert.match((await ask(guard.url, call("eth_chainId"))).text, /0x14a34/);
+      }),
+      { numRuns: Number(process.env.GUARD_RUNS ?? 300) },
+    );
+    assert.equal(await balance(), "0x0");
+  });
+
   test("property: only listed names are passed", async () => {
     const known = [...PASSED_EVM_METHODS];
     assert.ok(known.every((name) => /^(?:debug_getRaw|eth_|net_|trace_|txpool_status$|web3_)/.test(name)));

@@ -4,10 +4,10 @@ import { AppError, isRecord } from "@turnpike/base";
 const TIMEOUT_MS = 10_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-function post(url: string, body: string): Promise<string> {
+function post(url: string, body: string, signal?: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };
-    const sent = request(url, { method: "POST", headers, timeout: TIMEOUT_MS }, (response) => {
+    const sent = request(url, { method: "POST", headers, timeout: TIMEOUT_MS, signal }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on("data", (chunk: Buffer) => {
@@ -25,8 +25,13 @@ function post(url: string, body: string): Promise<string> {
 }
 
 /** One JSON-RPC call to a development chain, for its `anvil_` methods. Throws when it answers an error. */
-export async function devRpc(url: string, method: string, params: readonly unknown[] = []): Promise<unknown> {
-  const text = await post(url, JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }));
+export async function devRpc(
+  url: string,
+  method: string,
+  params: readonly unknown[] = [],
+  signal?: AbortSignal,
+): Promise<unknown> {
+  const text = await post(url, JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }), signal);
   const answer: unknown = JSON.parse(text);
   if (!isRecord(answer) || answer.error !== undefined) {
     throw new AppError("INTERNAL", { message: `The local chain refused ${method}.`, detail: { answer } });

@@ -9,11 +9,13 @@ export interface LocalAnswer {
   readonly text: string;
 }
 
-/** GET on loopback, with a time-out; undefined when nothing answers. */
-export function localGet(url: string, timeoutMs = 2_000): Promise<LocalAnswer | undefined> {
+/** GET on loopback, with a time-out; undefined when nothing answers, or the signal fires. */
+export function localGet(url: string, timeoutMs = 2_000, signal?: AbortSignal): Promise<LocalAnswer | undefined> {
   return new Promise((resolve) => {
     const none = (): void => resolve(undefined);
-    const request = get(url, { signal: AbortSignal.timeout(timeoutMs), agent: false }, (response) => {
+    const late = AbortSignal.timeout(timeoutMs);
+    const until = signal === undefined ? late : AbortSignal.any([signal, late]);
+    const request = get(url, { signal: until, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
       response.on("data", (chunk: Buffer) => {

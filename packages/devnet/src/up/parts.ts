@@ -5,6 +5,7 @@ import { AppError, type Log, writePidFile } from "@turnpike/base";
 import {
   childExit,
   createDocumentDigest,
+  devRpc,
   endChild,
   endWithParent,
   type ListenAddress,
@@ -18,7 +19,7 @@ import {
 } from "@turnpike/localnet";
 import type { UpPorts } from "../ports.ts";
 import { EMPTY_BLOCK_SECONDS } from "./configs.ts";
-import { untilOk } from "./http-ready.ts";
+import { localGet, untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import { prepareEvm } from "./prepare-evm.ts";
 import type { StateLayout } from "./state-layout.ts";
@@ -28,6 +29,7 @@ const MAX_LOG_BYTES = 16 * 1024 * 1024;
 /** A day and a half of empty blocks. */
 const KEPT_BLOCKS = 10_000;
 const HISTORY_BLOCKS = 1_000;
+const PROBE_MS = 10_000;
 const nothing = (): Promise<void> => Promise.resolve();
 
 /** Opens a log for appending; a large one is put aside first, replacing the one before. */
@@ -86,6 +88,10 @@ export function childPart(options: ChildOptions): Part {
           });
         }
       },
+      // Any status is an answer: a part that is up and waits for another one says 503.
+      ...(readyUrl === undefined
+        ? {}
+        : { probe: async (signal) => (await localGet(readyUrl, PROBE_MS, signal)) !== undefined }),
       stop: () => stop("SIGTERM", 12_000),
       kill: () => stop("SIGKILL", 0),
     };
@@ -162,6 +168,7 @@ export function anvilPart(
     return {
       exited: anvil.exited,
       ready: nothing,
+      probe: async (signal) => (await devRpc(url, "eth_chainId", [], signal)) !== undefined,
       stop: () =>
         end(async () => {
           await saveChainState(url, stateFile).catch(() => {});

@@ -113,6 +113,35 @@ suite("supervisor", () => {
     assert.equal(died?.text, "was ended by SIGKILL");
   });
 
+  test("a child that hangs is ended and started again; one that says 503 is left alone", async () => {
+    const events = new Events();
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}/`;
+    const script = `
+const { createServer } = require("node:http");
+let statusCode = 200;
+createServer(({ url }, response) => {
+  if (url === "/busy") statusCode = 503;
+  while (url === "/hang");
+  response.writeHead(statusCode).end();
+}).listen(Number(process.argv[1]), "127.0.0.1");`;
+    const part = child("hanging", script, [String(port)], url);
+    await using supervisor = new Supervisor(
+      { stages: [[part]], firstPauseMs: 10, probeMs: 20, probeTimeoutMs: 1_000 },
+      { clock: systemClock, onEvent: events.add },
+    );
+    await supervisor.start();
+    const first = await pidOf("hanging");
+    await fetch(`${url}busy`);
+    for (let asked = 0; asked < 5; asked++) assert.equal((await fetch(url)).status, 503);
+    assert.equal(await pidOf("hanging"), first);
+    await assert.rejects(fetch(`${url}hang`));
+    await events.until("hanging", "restarted");
+    const died = events.seen.find((event) => event.kind === "died");
+    assert.match(died?.text ?? "", /^did not answer, and was ended/);
+    assert.notEqual(await pidOf("hanging"), first);
+  });
+
   test("a child that ends by itself is reported with its last output", async () => {
     const events = new Events();
     const file = join(folder, "brief.js");

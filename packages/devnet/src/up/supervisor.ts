@@ -9,6 +9,8 @@ export interface RunningPart {
   readonly exited: Promise<ChildExit>;
   /** Resolves when it answers. Must give up when `signal` fires. */
   ready(signal: AbortSignal): Promise<void>;
+  /** True when it answers anything at all before `signal` fires: one that hangs is ended and started again. */
+  probe?(signal: AbortSignal): Promise<boolean>;
   /** Ends it in good order. Does nothing when it has ended. */
   stop(): Promise<void>;
   /** Ends it at once. */
@@ -46,6 +48,10 @@ export interface SupervisorOptions {
   readonly longestPauseMs?: number;
   /** A part that has run for so long starts again with the first pause; 30,000 by default. */
   readonly steadyMs?: number;
+  /** Milliseconds between probes of a part; 5,000 by default. */
+  readonly probeMs?: number;
+  /** Maximum milliseconds for the answer to a probe; 10,000 by default. */
+  readonly probeTimeoutMs?: number;
   /** Most milliseconds for a part to stop before it is ended by force; 15,000 by default. */
   readonly stopTimeoutMs?: number;
 }
@@ -60,6 +66,9 @@ interface Slot {
   running: RunningPart | undefined;
   watch: Promise<void> | undefined;
 }
+
+/** Probes in a row without an answer after which a part hangs: a loaded machine may miss one. */
+const MAX_SILENT_PROBES = 3;
 
 /** Resolves never: the `exited` of a part that has no process. */
 export const neverExits: Promise<ChildExit> = new Promise(() => {});
@@ -77,7 +86,15 @@ export class Supervisor implements AsyncDisposable {
   readonly #forced = new AbortController();
 
   constructor(options: SupervisorOptions, modules: SupervisorModules) {
-    this.#options = { firstPauseMs: 250, longestPauseMs: 10_000, steadyMs: 30_000, stopTimeoutMs: 15_000, ...options };
+    this.#options = {
+      firstPauseMs: 250,
+      longestPauseMs: 10_000,
+      steadyMs: 30_000,
+      probeMs: 5_000,
+      probeTimeoutMs: 10_000,
+      stopTimeoutMs: 15_000,
+      ...options,
+    };
     this.#modules = modules;
     this.#slots = options.stages.map((stage) => stage.map((part) => ({ part, running: undefined, watch: undefined })));
   }
@@ -154,13 +171,21 @@ export class Supervisor implements AsyncDisposable {
     let startMs = clock.monotonicMs();
     while (!signal.aborted) {
       if (running !== undefined) {
+        const over = new AbortController();
+        const hung = this.#endWhenSilent(running, AbortSignal.any([signal, over.signal]));
         const exit: ChildExit | undefined = await Promise.race([running.exited, stopped]);
+        over.abort();
         if (exit === undefined || signal.aborted) return;
+        const isHung = await hung;
         slot.running = undefined;
         if (clock.monotonicMs() - startMs >= steadyMs) deaths = 0;
         // one that was killed had no time for last words
         const words = exit.signal === null ? ((await part.lastWords?.()) ?? "").split("\n", 1) : [];
-        onEvent({ part: part.name, kind: "died", text: [exitText(exit), ...words].filter(Boolean).join(": ") });
+        onEvent({
+          part: part.name,
+          kind: "died",
+          text: [isHung ? "did not answer, and was ended" : exitText(exit), ...words].filter(Boolean).join(": "),
+        });
       }
       const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(deaths++, 16));
       try {
@@ -171,6 +196,28 @@ export class Supervisor implements AsyncDisposable {
       startMs = clock.monotonicMs();
       running = await this.#startAgain(slot);
     }
+  }
+
+  /** Ends a part that answers no probe. Resolves to true when it did so, to false when the signal fires. */
+  async #endWhenSilent(running: RunningPart, signal: AbortSignal): Promise<boolean> {
+    if (running.probe === undefined) return false;
+    const { probeMs, probeTimeoutMs } = this.#options;
+    let hasAnswered = false;
+    for (let silent = 0; silent < MAX_SILENT_PROBES; ) {
+      try {
+        await timers.setTimeout(probeMs, undefined, { signal });
+      } catch {
+        return false;
+      }
+      const late = AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]);
+      const isAnswered = await running.probe(late).catch(() => false);
+      if (signal.aborted) return false;
+      // A start may take long: only one that did answer can hang.
+      hasAnswered ||= isAnswered;
+      silent = isAnswered || !hasAnswered ? 0 : silent + 1;
+    }
+    await running.kill();
+    return true;
   }
 
   async #startAgain(slot: Slot): Promise<RunningPart | undefined> {
