@@ -54,8 +54,8 @@ export class MemoryStore {
     return Promise.resolve({ ok: true, relay });
   }
 
-  workOf(): readonly SessionWork[] {
-    return [];
+  workOf(): Promise<readonly SessionWork[]> {
+    return Promise.resolve([]);
   }
 
   servedBefore(): Promise<ServedBefore> {

@@ -62,7 +62,7 @@ export interface ServedBefore {
 /** Work of one session, as far as it is known. */
 export interface SessionWork {
   readonly header: SessionHeader;
-  /** Relays that were served. */
+  /** Relays that were served, or are being served. */
   readonly relays: bigint;
   /** Worth of its claim before the chain's caps, since it was sealed; zero where there is nothing to claim. */
   readonly claimedUpokt: bigint | undefined;
