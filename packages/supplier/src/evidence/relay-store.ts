@@ -13,6 +13,7 @@ import {
   silentLog,
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
+import type { SessionWork } from "../metering/budget-reader.ts";
 import { supplierEvidenceRelaysTotal } from "../metrics.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import { isAbsent } from "./files.ts";
@@ -27,7 +28,6 @@ import type {
   InFlight,
   ServedBefore,
   ServedRelay,
-  SessionWork,
   TermsSource,
 } from "./types.ts";
 

@@ -3,8 +3,7 @@ import { suite, test } from "node:test";
 import type { PocketQueries } from "@turnpike/chain-client";
 import { application, base, createMessage, session, shared } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
-import type { SessionWork } from "../evidence/types.ts";
-import { BudgetReader, type BudgetSubject, type OpenBudget } from "./budget-reader.ts";
+import { BudgetReader, type BudgetSubject, type OpenBudget, type SessionWork } from "./budget-reader.ts";
 import { SessionBudget } from "./session-budget.ts";
 
 const [APP, OPERATOR, OTHER] = ["pokt1app", "pokt1supplier", "pokt1other"];

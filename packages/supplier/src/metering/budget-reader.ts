@@ -7,7 +7,6 @@ import {
   sessionAt,
   sessionWindows,
 } from "@turnpike/protocol";
-import type { SessionWork } from "../evidence/types.ts";
 import { claimableRelays, type EarlierSessions, type SessionBudget } from "./session-budget.ts";
 
 export interface BudgetReaderOptions {
@@ -21,6 +20,15 @@ export interface BudgetReaderModules {
   readonly queries: PocketQueries;
   /** Work of an operator for an application in all of its sessions, from its evidence. */
   readonly workOf: (operatorAddress: string, applicationAddress: string) => Promise<readonly SessionWork[]>;
+}
+
+/** Work of one session, as far as it is known. */
+export interface SessionWork {
+  readonly header: SessionHeader;
+  /** Relays that were served, or are being served. */
+  readonly relays: bigint;
+  /** Worth of its claim before the chain's caps, since it was sealed; zero where there is nothing to claim. */
+  readonly claimedUpokt: bigint | undefined;
 }
 
 /** Session whose budget is read. */
