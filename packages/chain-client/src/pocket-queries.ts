@@ -51,7 +51,7 @@ export interface SupplierClaims {
   readonly heightBlocks: bigint;
 }
 
-/** An application as a state has it. */
+/** An application in a state of the chain. */
 export interface ApplicationState {
   readonly application: application.Application;
   readonly heightBlocks: bigint;

@@ -210,7 +210,7 @@ export const SUPPLIER_SECTION = section(
       10,
       0,
       100,
-      "Percentage of an application's stake for which the supplier works in a session while the chain has not settled earlier ones, whose suppliers may claim all of it. 0: only for what is sure to be paid. 100: as if nobody else had worked for it.",
+      "Percentage of an application's stake for which the supplier works in a session while the chain has not settled earlier ones, whose suppliers may claim all of it. 0: only for what is sure to be paid. 100: as if no other supplier had worked for it.",
     ),
     minBalanceUpokt: integer(
       1_000_000,

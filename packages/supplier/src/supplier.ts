@@ -130,7 +130,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   }
   // What was served before a restart is in the log, and counts against the same budget.
   const servedBefore = (operatorAddress: string, sessionId: string) => store.servedBefore(operatorAddress, sessionId);
-  const workOf: RelayStore["workOf"] = (...session) => store.workOf(...session);
+  const workOf: RelayStore["workOf"] = (operator, application) => store.workOf(operator, application);
   const { inflationMillionths, unsettledPercent } = options;
   const budgets = new BudgetReader({ inflationMillionths, unsettledPercent }, { queries, workOf });
   const sessions = new SessionKeeper(

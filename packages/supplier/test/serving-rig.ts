@@ -21,7 +21,8 @@ import {
   type TestChainOptions,
 } from "@turnpike/testkit/chain";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
-import type { AppendResult, BegunRelay, InFlight, ServedBefore, SessionWork } from "../src/evidence/types.ts";
+import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
+import type { SessionWork } from "../src/metering/budget-reader.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { supplierRelaysRefusedTotal } from "../src/serving-metrics.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
@@ -54,8 +55,8 @@ export class MemoryStore {
     return Promise.resolve({ ok: true, relay });
   }
 
-  workOf(): readonly SessionWork[] {
-    return [];
+  workOf(): Promise<readonly SessionWork[]> {
+    return Promise.resolve([]);
   }
 
   servedBefore(): Promise<ServedBefore> {

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { type Metrics, noMetrics } from "@turnpike/base";
 import { openTestNode, sendTx, type TestNodeOptions } from "@turnpike/testkit/embedded-node";
 import { KeptMetrics, ManualTime, scratchFolder } from "@turnpike/testkit/fixtures";
+import { chainBlockPartsFailedTotal } from "../metrics.ts";
+import { PART_KINDS } from "../state/block-parts.ts";
 import { BlockMeter } from "./block-meter.ts";
 
 const NS = 1_000_000_000n;
@@ -86,6 +89,21 @@ suite("block meter", { timeout: 180_000 }, () => {
     for (let height = 101n; height < 121n; height++) meter.stands(block(height, 9000n + (height - 100n) * 5n), 90n);
     assert.equal(meter.usualIntervalMs(), 5000);
     assert.deepEqual(metrics.read("height", "earliest_height"), [120, 90]);
+  });
+
+  test("parts that fail are counted from zero: an alert sees no increase in a counter that begins with one", () => {
+    const counted: [part: unknown, by: number][] = [];
+    const count: Metrics["count"] = (spec, labels, by = 1) => {
+      if (spec === chainBlockPartsFailedTotal) counted.push([labels?.part, by]);
+    };
+    const meter = new BlockMeter({ metrics: { ...noMetrics, count } });
+    assert.deepEqual(
+      counted.splice(0),
+      PART_KINDS.map((part) => [part, 0]),
+    );
+    meter.ran([], [{ part: "settlement" }]);
+    meter.committed();
+    assert.deepEqual(counted, [["settlement", 1]]);
   });
 
   test("a block that was run and not written does not count", () => {

@@ -9,7 +9,7 @@ import {
   chainHeight,
   chainTxsTotal,
 } from "../metrics.ts";
-import type { BlockPart } from "../state/block-parts.ts";
+import { type FailedPart, PART_KINDS } from "../state/block-parts.ts";
 
 export interface BlockMeterModules {
   readonly metrics?: Metrics;
@@ -48,11 +48,13 @@ export class BlockMeter {
   #newest: NewestBlock | undefined;
   #lastIntervalMs: number | undefined;
   #results: readonly { readonly code: number }[] = [];
-  #failedParts: readonly BlockPart[] = [];
+  #failedParts: readonly Pick<FailedPart, "part">[] = [];
 
   constructor({ metrics, clock }: BlockMeterModules = {}) {
     this.metrics = metrics ?? noMetrics;
     this.#clock = clock ?? systemClock;
+    // Prometheus sees no increase in a counter that first appears with its first failure.
+    for (const part of PART_KINDS) this.metrics.count(chainBlockPartsFailedTotal, { part }, 0);
   }
 
   /** The newest block; undefined before there is one. */
@@ -87,7 +89,7 @@ export class BlockMeter {
   }
 
   /** Reports a block that was run; it counts once {@link committed} reports that it was written. */
-  ran(results: readonly { readonly code: number }[], failedParts: readonly BlockPart[] = []): void {
+  ran(results: readonly { readonly code: number }[], failedParts: readonly Pick<FailedPart, "part">[] = []): void {
     this.#results = results;
     this.#failedParts = failedParts;
   }

@@ -19,7 +19,7 @@ const block: BlockInfo = {
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(utf8ToBytes(text));
 const key = bytesOf("key");
 const value = bytesOf("value");
-const part = { part: "settlement", item: "session 1" };
+const part = { part: "settlement", item: "session 1" } as const;
 const context = (): Context => ({ block, mode: "block", state: new Overlay(EMPTY), gas: new GasMeter(), events: [] });
 
 suite("parts of a block", () => {

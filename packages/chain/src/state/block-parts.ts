@@ -3,10 +3,22 @@ import { addEvents, type ChainEvent, type Context, chainEvent } from "./context.
 import { boundedText } from "./outcome.ts";
 import { Overlay } from "./overlay.ts";
 
+/** Kinds of parts. */
+export const PART_KINDS = [
+  "begin_block",
+  "end_block",
+  "settlement",
+  "proof",
+  "difficulty",
+  "unbonding",
+  "transfer",
+  "undelegation",
+  "pruning",
+] as const;
+
 /** Part of the begin or end of a block that succeeds or fails alone: a claim's settlement, an account's unbonding. */
 export interface BlockPart {
-  /** Kind of the part, of a few: `settlement`, `unbonding`. */
-  readonly part: string;
+  readonly part: (typeof PART_KINDS)[number];
   /** The one that it is about, such as an address. */
   readonly item: string;
 }
@@ -15,7 +27,9 @@ export interface BlockPart {
 const BLOCK_PART_FAILED = "block_part_failed";
 
 /** A part that failed, and the reason. */
-export interface FailedPart extends BlockPart {
+export interface FailedPart {
+  readonly part: string;
+  readonly item: string;
   readonly reason: string;
 }
 

@@ -20,11 +20,12 @@ export function isConfigActive(span: ConfigSpan, height: bigint): boolean {
  */
 export function activeApplicationConfigs<T>(
   present: readonly T[],
-  history: readonly (ConfigSpan & { readonly service: T })[],
+  history: readonly (ConfigSpan & { readonly service?: T | undefined })[],
   height: bigint,
 ): T[] {
-  if (history.length === 0) return [...present];
-  return history.filter((update) => isConfigActive(update, height)).map(({ service }) => service);
+  const updates = history.flatMap(({ service, ...span }) => (service === undefined ? [] : [{ ...span, service }]));
+  if (updates.length === 0) return [...present];
+  return updates.filter((update) => isConfigActive(update, height)).map(({ service }) => service);
 }
 
 /** True when a supplier's ended configuration may be pruned: the proof window of its last session has passed. */

@@ -63,6 +63,29 @@ suite("RelayStore", () => {
     assert.ok(proof !== undefined && verifyClosestProof(proof, claim.rootHash).ok);
   });
 
+  test("work of an application has relays under way, those of a claim that is being computed, and after kill -9 all of the log", async () => {
+    await using scratch = await scratchFolder();
+    await using store = await openTestStore(scratch.folder);
+    const header = testHeader();
+    const workOf = (from: RelayStore) => from.workOf(OPERATOR, header.applicationAddress);
+    await Promise.all(["1", "2", "3"].map((text) => append(store, text)));
+    await using other = await scratchFolder();
+    await cp(scratch.folder, other.folder, { recursive: true, filter: (path) => !path.endsWith("operator.lock") });
+    {
+      const begun = await store.begin(OPERATOR, header);
+      assert.ok(begun.ok);
+      using _ = begun.relay;
+      assert.deepEqual(await workOf(store), [{ header, relays: 4n, claimedUpokt: undefined }]);
+    }
+    const sealing = sessionOf(store).seal();
+    assert.deepEqual(await workOf(store), [{ header, relays: 3n, claimedUpokt: undefined }]);
+    const { expectedUpokt } = await sealing;
+    assert.deepEqual(await workOf(store), [{ header, relays: 3n, claimedUpokt: expectedUpokt }]);
+    assert.deepEqual(await store.workOf(OPERATOR, OPERATOR), []);
+    await using again = await openTestStore(other.folder);
+    assert.deepEqual(await workOf(again), [{ header, relays: 3n, claimedUpokt: undefined }]);
+  });
+
   test("relays of one turn are one write", async () => {
     await using scratch = await scratchFolder();
     let writes = 0;

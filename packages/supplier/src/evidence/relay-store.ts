@@ -13,6 +13,7 @@ import {
   silentLog,
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
+import type { SessionWork } from "../metering/budget-reader.ts";
 import { supplierEvidenceRelaysTotal } from "../metrics.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import { isAbsent } from "./files.ts";
@@ -27,7 +28,6 @@ import type {
   InFlight,
   ServedBefore,
   ServedRelay,
-  SessionWork,
   TermsSource,
 } from "./types.ts";
 
@@ -183,13 +183,17 @@ export class RelayStore implements AsyncDisposable {
     return { relays: BigInt(session?.counts.served ?? 0), requests: session?.releaseRequests() ?? [] };
   }
 
-  /** Work of an operator for an application in the sessions with an end. */
-  workOf(operatorAddress: string, applicationAddress: string, endHeight: bigint): SessionWork[] {
-    return this.sessions(operatorAddress).flatMap(({ head: { header }, isOpen, state, counts }) => {
-      if (header.applicationAddress !== applicationAddress || header.sessionEndBlockHeight !== endHeight) return [];
-      const claimedUpokt = isOpen ? undefined : (state.claim?.expectedUpokt ?? 0n);
-      return [{ header, relays: BigInt(counts.served), claimedUpokt }];
-    });
+  /** Work of an operator for an application, by session. Open sessions are read first: after a crash only their logs know it. */
+  async workOf(operatorAddress: string, applicationAddress: string): Promise<SessionWork[]> {
+    const sessions = [...this.#sessions.values()].filter(
+      ({ head }) => head.operatorAddress === operatorAddress && head.header.applicationAddress === applicationAddress,
+    );
+    for (const session of sessions) if (session.isOpen && !session.isLoaded) await this.#load(session);
+    return sessions.map(({ head: { header }, state: { phase, claim }, counts, inFlight }) => ({
+      header,
+      relays: BigInt(counts.served + inFlight),
+      claimedUpokt: phase === "open" ? undefined : (claim?.expectedUpokt ?? 0n),
+    }));
   }
 
   /** Resolves when the evidence of all sessions that were open before is read. */

@@ -59,15 +59,6 @@ export interface ServedBefore {
   readonly requests: readonly string[];
 }
 
-/** Work of one session, as far as it is known. */
-export interface SessionWork {
-  readonly header: SessionHeader;
-  /** Relays that were served. */
-  readonly relays: bigint;
-  /** Worth of its claim before the chain's caps, since it was sealed; zero where there is nothing to claim. */
-  readonly claimedUpokt: bigint | undefined;
-}
-
 /** How many relays of a session were served, and what became of them. */
 export interface RelayCounts {
   readonly served: number;

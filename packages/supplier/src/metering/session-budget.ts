@@ -75,11 +75,12 @@ export function claimableRelays(input: BudgetInput): bigint {
 /** Counts a session's relays against {@link claimableRelays}: work that would not be paid is refused before it begins. */
 export class SessionBudget {
   #limit: bigint;
-  #used = 0n;
+  #used: bigint;
   #isHalved = false;
 
-  constructor(limitRelays: bigint, usedRelays = 0n) {
-    this.#limit = limitRelays;
+  /** @param usedRelays relays that were served before; no more are allowed until {@link raise} */
+  constructor(usedRelays = 0n) {
+    this.#limit = usedRelays;
     this.#used = usedRelays;
   }
 
@@ -89,6 +90,11 @@ export class SessionBudget {
 
   get limitRelays(): bigint {
     return this.#limit;
+  }
+
+  /** True when the application's next session counts on the limit: it is not raised any more. */
+  get isHalved(): boolean {
+    return this.#isHalved;
   }
 
   /** Takes one relay of the budget; false when it is used up. */
@@ -103,14 +109,12 @@ export class SessionBudget {
     this.#used--;
   }
 
-  /** Sets another limit unless it is lower: more of the stake is sure now. @returns true when the limit is higher than before */
-  raise(limitRelays: bigint): boolean {
-    if (limitRelays <= this.#limit) return false;
-    this.#limit = limitRelays;
-    return true;
+  /** Sets a higher limit. Nothing happens when it is lower, or after {@link halve}. */
+  raise(limitRelays: bigint): void {
+    if (!this.#isHalved && limitRelays > this.#limit) this.#limit = limitRelays;
   }
 
-  /** Leaves half of what is not used yet to the application's next session. Nothing happens the second time. */
+  /** Leaves half of the unused budget to the application's next session. Nothing happens the second time. */
   halve(): void {
     if (this.#isHalved) return;
     this.#isHalved = true;

@@ -219,6 +219,41 @@ suite("attacks on a supplier's pay", () => {
     assert.deepEqual([two.claimedUpokt, two.settledUpokt], [30_000_000n, 30_000_000n]);
   });
 
+  test("attack: unsigned relays of the next session take nothing of an application's budget in the grace of this one", async () => {
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start(ONE_PENDING);
+    await using served = await serveRig(rig, backEnd.url);
+    const first = await rig.header();
+    for (let relays = 0; relays < 4; relays++) assert.equal((await served.send(served.sign(first))).status, 200);
+    await rig.reach(first.sessionEndBlockHeight + 1n);
+    const forged = served.sign(await rig.header(), "{}", { signer: "stranger" });
+    assert.equal((await served.send(forged)).status, 403);
+    for (let relays = 0; relays < 6; relays++) assert.equal((await served.send(served.sign(first))).status, 200);
+    assert.equal((await served.send(served.sign(first))).status, 429);
+  });
+
+  test("attack: after a restart a session in its grace gets no budget beside the one of the next session", async () => {
+    await using backEnd = await startCounting();
+    await using rig = await SupplierRig.start(ONE_PENDING);
+    const first = await rig.header();
+    let second: SessionHeader;
+    {
+      await using served = await serveRig(rig, backEnd.url);
+      for (let relays = 0; relays < 4; relays++) assert.equal((await served.send(served.sign(first))).status, 200);
+      await rig.reach(first.sessionEndBlockHeight + 1n);
+      second = await rig.header();
+      for (let relays = 0; relays < 3; relays++) assert.equal((await served.send(served.sign(second))).status, 200);
+      assert.equal((await served.send(served.sign(second))).status, 429);
+    }
+    await rig.stopSupplier();
+    await rig.startSupplier();
+    await using served = await serveRig(rig, backEnd.url);
+    assert.equal((await served.send(served.sign(first))).status, 429);
+    // The three relays that the first session did not use are free for the second one.
+    for (let relays = 0; relays < 3; relays++) assert.equal((await served.send(served.sign(second))).status, 200);
+    assert.equal((await served.send(served.sign(second))).status, 429);
+  });
+
   test("attack: an application spends its stake at another supplier first: a tenth is at risk until that is settled", async () => {
     await using backEnd = await startCounting();
     await using rig = await SupplierRig.start({

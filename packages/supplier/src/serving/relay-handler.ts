@@ -247,21 +247,21 @@ export class RelayHandler {
     if (!sessions.isKept(session)) return no(REFUSALS.overloaded);
     const name = requestName(digest, signature);
     if (!session.seen.add(name)) return no(REFUSALS.replayed);
-    if (!(await sessions.acquireBudget(session))) {
-      session.seen.delete(name);
-      return no(REFUSALS.overLimit);
-    }
+    let hasBudget = false;
     let begun: BegunRelay | undefined;
     try {
+      const refusal = await sessions.acquireBudget(session);
+      if (refusal !== undefined) return no(refusal);
+      hasBudget = true;
       begun = await store.begin(operator, header);
+      if (!begun.ok) return no(unwritten(begun.fault, header));
+      return { ok: true, relay: new AdmittedRelay({ session, requestBytes, name, inFlight: begun.relay }) };
     } finally {
       if (begun?.ok !== true) {
-        session.budget.release();
+        if (hasBudget) session.budget.release();
         session.seen.delete(name);
       }
     }
-    if (!begun.ok) return no(unwritten(begun.fault, header));
-    return { ok: true, relay: new AdmittedRelay({ session, requestBytes, name, inFlight: begun.relay }) };
   }
 
   async #forward(
@@ -304,8 +304,8 @@ export class RelayHandler {
     return fault === undefined ? { kind: "response", bytes } : refused(fault);
   }
 
-  /** Takes one relay of a session's budget; false when it is used up. */
-  acquireBudget(session: ServedSession): Promise<boolean> {
+  /** Takes one relay of a session's budget, or returns the refusal. */
+  acquireBudget(session: ServedSession): Promise<Refusal | undefined> {
     return this.#modules.sessions.acquireBudget(session);
   }
 

@@ -307,9 +307,12 @@ class SocketRelay {
     const requestBytes = this.#requestBytes;
     // A back-end that speaks before it is asked answers no relay.
     if (this.#isOver || session === undefined || requestBytes === undefined) return;
-    if (!(await this.#modules.handler.acquireBudget(session))) return this.#refuse(REFUSALS.overLimit);
+    const refusal = await this.#modules.handler.acquireBudget(session);
+    if (refusal !== undefined) return this.#refuse(refusal);
     let isRecorded = false;
     try {
+      // The client may have gone while the budget was read.
+      if (this.#isOver) return;
       const begun = await this.#modules.store.begin(session.operatorAddress, session.header);
       if (!begun.ok) return await this.#endUnwritten(session, begun.fault);
       using inFlight = begun.relay;

@@ -37,6 +37,7 @@ function keeper(
   maxSessions: number,
   servedBefore: (id: string) => Promise<ServedBefore> = async () => NONE,
   waitFor: ChainHead["waitFor"] = async () => undefined,
+  limit?: BudgetReader["limit"],
 ) {
   const at = { heightBlocks: 5n };
   const asked = { sessions: 0 };
@@ -46,11 +47,16 @@ function keeper(
     const header = headerAt(Number((heightBlocks - 1n) / 10n), address);
     return { ok: true, value: { ...TEMPLATE, header: { ...(TEMPLATE.header ?? assert.fail()), ...header } } };
   };
+  const budgets = new BudgetReader(
+    { inflationMillionths: 0n, unsettledPercent: 10 },
+    { queries, workOf: async () => [] },
+  );
+  if (limit !== undefined) budgets.limit = limit;
   const sessions = new SessionKeeper(
     { maxSessions, maxSeenRequests: 100 },
     {
       queries,
-      budgets: new BudgetReader({ inflationMillionths: 0n, unsettledPercent: 10 }, { queries, workOf: () => [] }),
+      budgets,
       head: {
         get newest() {
           return markAt(at.heightBlocks);
@@ -99,7 +105,8 @@ suite("the sessions that a supplier serves", () => {
   test("are bounded: one that serves stays when strangers name others", async () => {
     const { sessions, asked } = keeper(10);
     const served = await sessions.admit(headerAt(0), OPERATOR);
-    assert.ok(served.ok && served.session.budget.acquire() && served.session.seen.add("request"));
+    assert.ok(served.ok && served.session.seen.add("request"));
+    assert.equal(await sessions.acquireBudget(served.session), undefined);
     for (let other = 0; other < 100; other++) {
       assert.ok((await sessions.admit(headerAt(0, `pokt1other${other}`), OPERATOR)).ok);
       assert.ok(sessions.size <= 10);
@@ -117,7 +124,8 @@ suite("the sessions that a supplier serves", () => {
       return admitted.ok ? admitted.session : assert.fail(admitted.refusal.reason);
     };
     const [relayed, counted, unused] = [await admit("pokt1a"), await admit("pokt1b"), await admit("pokt1c")];
-    assert.ok(relayed.budget.acquire() && relayed.seen.add("request"));
+    assert.equal(await sessions.acquireBudget(relayed), undefined);
+    assert.ok(relayed.seen.add("request"));
     // Work that is counted by other means leaves the request alone.
     assert.ok(counted.seen.add("request"));
     const fourth = await admit("pokt1d");
@@ -125,7 +133,8 @@ suite("the sessions that a supplier serves", () => {
       [relayed, counted, unused, fourth].map((one) => sessions.isKept(one)),
       [true, true, false, true],
     );
-    assert.ok(fourth.budget.acquire() && fourth.seen.add("request"));
+    assert.equal(await sessions.acquireBudget(fourth), undefined);
+    assert.ok(fourth.seen.add("request"));
     for (let other = 0; other < 10; other++) {
       const refused = await sessions.admit(headerAt(0, `pokt1other${other}`), OPERATOR);
       assert.ok(!refused.ok && refused.refusal.reason === "overloaded" && refused.refusal.status === 503);
@@ -249,27 +258,98 @@ suite("the sessions that a supplier serves", () => {
     assert.ok((await sessions.admit(headerAt(0, "pokt1later"), OPERATOR)).ok);
   });
 
-  test("attack: of an application whose stake or spend limit is no amount are refused, and served once the node has one", async () => {
+  test("attack: relays are refused while the chain has no valid amount of stake or spend limit, and no block longer", async () => {
     const { sessions, queries } = keeper(10);
     const session = queries.session.bind(queries);
     const coin = (amount: string) => createMessage(base.CoinSchema, { denom: "upokt", amount });
     const record = application ?? assert.fail();
     let changed = record;
-    queries.session = async (...asked) => {
-      const answer = await session(...asked);
+    queries.session = async (...args) => {
+      const answer = await session(...args);
       return answer.ok ? { ok: true, value: { ...answer.value, application: changed } } : answer;
     };
     queries.applicationState = async () => ({ ok: true, value: { application: changed, heightBlocks: 1_000n } });
+    const reasonOf = async (name: string): Promise<string | undefined> => {
+      const admitted = await sessions.admit(headerAt(0, name), OPERATOR);
+      return admitted.ok ? (await sessions.acquireBudget(admitted.session))?.reason : admitted.refusal.reason;
+    };
     for (const amount of ["much", "1.5", "-1", "0x10", " 1", "9".repeat(2_000_000)]) {
-      for (const one of [{ stake: coin(amount) }, { perSessionSpendLimit: coin(amount) }]) {
-        changed = { ...record, ...one };
-        const admitted = await sessions.admit(headerAt(0), OPERATOR);
-        assert.ok(!admitted.ok && admitted.refusal.reason === "chain_unreachable", amount.slice(0, 9));
-        assert.equal(sessions.size, 0);
-      }
+      changed = { ...record, perSessionSpendLimit: coin(amount) };
+      assert.equal(await reasonOf("pokt1limit"), "chain_unreachable", amount.slice(0, 9));
+      changed = { ...record, stake: coin(amount) };
+      assert.equal(await reasonOf("pokt1stake"), "chain_unreachable", amount.slice(0, 9));
     }
     changed = record;
-    assert.ok((await sessions.admit(headerAt(0), OPERATOR)).ok);
+    assert.equal(await reasonOf("pokt1limit"), undefined);
+    assert.equal(await reasonOf("pokt1stake"), undefined);
+  });
+
+  /** A stake of ten relays for the sessions of an application, as far as earlier ones leave it. */
+  const tenRelays: BudgetReader["limit"] = async (_, open) => {
+    const counted = open.reduce((sum, { budget }) => sum + budget.limitRelays, 0n);
+    return { ok: true, value: { relays: 10n - counted, isFinal: false } };
+  };
+
+  test("attack: a session that is named without a valid signature takes nothing of another one's budget", async () => {
+    const { sessions, at } = keeper(10, undefined, undefined, tenRelays);
+    const admit = async (number: number) => {
+      const admitted = await sessions.admit(headerAt(number), OPERATOR);
+      return admitted.ok ? admitted.session : assert.fail(admitted.refusal.reason);
+    };
+    const first = await admit(0);
+    assert.equal(await sessions.acquireBudget(first), undefined);
+    at.heightBlocks = 11n;
+    const second = await admit(1);
+    assert.deepEqual([first.budget.limitRelays, second.budget.limitRelays], [10n, 0n]);
+    assert.equal(await sessions.acquireBudget(second), undefined);
+    // Of the nine that are not used, the first session keeps four.
+    assert.deepEqual([first.budget.limitRelays, second.budget.limitRelays], [5n, 5n]);
+  });
+
+  test("attack: a budget that is read again while the next session begins stays as the next one counted it", async () => {
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let isHeld = false;
+    const { sessions, at } = keeper(10, undefined, undefined, async (subject, earlier) => {
+      if (isHeld && subject.header.sessionStartBlockHeight === 1n) {
+        await gate;
+        return { ok: true, value: { relays: 20n, isFinal: true } };
+      }
+      return await tenRelays(subject, earlier);
+    });
+    const admit = async (number: number) => {
+      const admitted = await sessions.admit(headerAt(number), OPERATOR);
+      return admitted.ok ? admitted.session : assert.fail(admitted.refusal.reason);
+    };
+    const first = await admit(0);
+    for (let relays = 0; relays < 10; relays++) assert.equal(await sessions.acquireBudget(first), undefined);
+    at.heightBlocks = 11n;
+    isHeld = true;
+    const late = sessions.acquireBudget(first);
+    const second = await admit(1);
+    assert.equal((await sessions.acquireBudget(second))?.reason, "over_limit");
+    open();
+    assert.equal((await late)?.reason, "over_limit");
+    assert.deepEqual([first.budget.limitRelays, second.budget.limitRelays], [10n, 0n]);
+  });
+
+  test("attack: an earlier session that is named first after the next one has a budget gets none", async () => {
+    const { sessions, at } = keeper(10, undefined, undefined, tenRelays);
+    at.heightBlocks = 11n;
+    const second = await sessions.admit(headerAt(1), OPERATOR);
+    assert.ok(second.ok);
+    assert.equal(await sessions.acquireBudget(second.session), undefined);
+    const first = await sessions.admit(headerAt(0), OPERATOR);
+    assert.ok(first.ok);
+    assert.equal((await sessions.acquireBudget(first.session))?.reason, "over_limit");
+  });
+
+  test("use no budget after their grace: later sessions do not count it any more", async () => {
+    const { sessions, at } = keeper(10, undefined, undefined, tenRelays);
+    const admitted = await sessions.admit(headerAt(0), OPERATOR);
+    assert.ok(admitted.ok);
+    assert.equal(await sessions.acquireBudget(admitted.session), undefined);
+    at.heightBlocks = 100n;
+    assert.equal((await sessions.acquireBudget(admitted.session))?.reason, "session_expired");
   });
 
   test("that never begin are refused when the block does not come", async () => {

@@ -1,5 +1,5 @@
 import type { Clock } from "@turnpike/base";
-import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
 import { isGracePeriodOver, type SessionHeader, sessionAt } from "@turnpike/protocol";
 import type { ServedBefore } from "../evidence/types.ts";
@@ -32,20 +32,23 @@ interface SessionKeeperModules {
 }
 
 /** A session that an operator serves, read from the chain. */
-export interface ServedSession {
-  readonly operatorAddress: string;
-  readonly header: SessionHeader;
-  readonly params: shared.Params;
+export interface ServedSession extends BudgetSubject {
   /** Compressed keys that may sign. They grow when the application delegates to another gateway. */
   ringKeys: readonly Uint8Array[];
+  /** Empty until the first verified request: anybody can name a session. */
   readonly budget: SessionBudget;
-  readonly subject: BudgetSubject;
   readonly seen: SeenRequests;
   readonly rate: RelayRate | undefined;
   /** The newest query for the keys that may sign. */
   renewal?: { readonly heightBlocks: bigint | undefined; readonly isGrown: Promise<boolean> };
-  /** The newest query for more of the application's stake; `final` when nothing can raise the budget. */
-  raising?: { readonly heightBlocks: bigint | undefined; readonly isRaised: Promise<boolean> } | "final";
+  /** Newest read of the budget; `final` when no later one can raise it. */
+  reading?: BudgetReading | "final";
+}
+
+interface BudgetReading {
+  readonly heightBlocks: bigint | undefined;
+  /** False when the chain is unreachable. */
+  readonly isRead: Promise<boolean>;
 }
 
 /** A session to serve, or why it is not served. */
@@ -147,47 +150,80 @@ export class SessionKeeper {
   }
 
   /**
-   * Takes one relay of a session's budget. A budget that is used up is read again, at most once a block, while earlier sessions
-   * of the application are not settled. False when the application may not be able to pay for it.
+   * Takes one relay of a session's budget for a request whose signature is verified, or returns the refusal. The budget is read
+   * for the first one. One that is used up is read again, at most once a block, until the application's earlier sessions are
+   * settled.
    */
-  async acquireBudget(session: ServedSession): Promise<boolean> {
-    if (session.budget.acquire()) return true;
-    if (session.raising === "final") return false;
-    const heightBlocks = this.#modules.head.newest?.heightBlocks;
-    if (session.raising === undefined || session.raising.heightBlocks !== heightBlocks) {
-      session.raising = { heightBlocks, isRaised: this.#raise(session) };
+  async acquireBudget(session: ServedSession): Promise<Refusal | undefined> {
+    const expiry = this.#expiryOf(session);
+    if (expiry !== undefined) return expiry;
+    const { budget, header } = session;
+    if (budget.acquire()) return undefined;
+    const reading = this.#read(session);
+    if (reading !== "final" && !(await reading.isRead)) {
+      return REFUSALS.unavailable("chain_unreachable", header.serviceId);
     }
-    return (await session.raising.isRaised) && session.budget.acquire();
+    return budget.acquire() ? undefined : REFUSALS.overLimit;
   }
 
-  async #raise(session: ServedSession): Promise<boolean> {
-    const read = await this.#modules.budgets.limit(session.subject, this.#earlierOf(session));
-    if (!read.ok || this.#isFollowed(session)) return false;
-    const isRaised = session.budget.raise(read.value.relays);
-    if (read.value.isFinal) session.raising = "final";
-    return isRaised;
+  /** Newest read of a session's budget, begun now where it is of an earlier block. */
+  #read(session: ServedSession): BudgetReading | "final" {
+    const heightBlocks = this.#modules.head.newest?.heightBlocks;
+    const { reading } = session;
+    if (reading === "final" || (reading !== undefined && reading.heightBlocks === heightBlocks)) return reading;
+    session.reading = this.#isFollowed(session) ? "final" : { heightBlocks, isRead: this.#readBudget(session) };
+    return session.reading;
   }
 
-  /** Sessions of the same operator and application that began before one, and are still served. */
-  #earlierOf({ operatorAddress, header }: Pick<ServedSession, "operatorAddress" | "header">): ServedSession[] {
-    const height = this.#modules.head.newest?.heightBlocks ?? 0n;
+  async #readBudget(session: ServedSession): Promise<boolean> {
+    const earlier = this.#earlierOf(session);
+    // They share one stake: an earlier session that is still served leaves a part of it.
+    for (const { budget } of earlier) budget.halve();
+    const limit = await this.#modules.budgets.limit(session, earlier);
+    if (!limit.ok) {
+      // Unlike a limit that is too low, this may pass before the next block.
+      delete session.reading;
+      return false;
+    }
+    session.budget.raise(limit.value.relays);
+    if (limit.value.isFinal) session.reading = "final";
+    return true;
+  }
+
+  /** Earlier sessions of the same operator and application that are still served. */
+  #earlierOf(session: ServedSession): ServedSession[] {
+    const { sessionStartBlockHeight: start } = session.header;
+    return this.#siblingsOf(session).filter(
+      (other) => other.header.sessionEndBlockHeight < start && this.#expiryOf(other) === undefined,
+    );
+  }
+
+  /** True when a later session of the same operator and application has a budget: it counts on what this one has. */
+  #isFollowed(session: ServedSession): boolean {
+    const { sessionEndBlockHeight: end } = session.header;
+    return (
+      session.budget.isHalved ||
+      this.#siblingsOf(session).some(
+        ({ header, reading, budget }) =>
+          header.sessionStartBlockHeight > end && (reading !== undefined || budget.limitRelays > 0n),
+      )
+    );
+  }
+
+  /** Sessions of the same operator and application. */
+  #siblingsOf({ operatorAddress, header }: ServedSession): ServedSession[] {
     return [...this.#sessions.values()].filter(
-      (one) =>
-        one.operatorAddress === operatorAddress &&
-        one.header.applicationAddress === header.applicationAddress &&
-        one.header.sessionEndBlockHeight < header.sessionStartBlockHeight &&
-        !isGracePeriodOver(one.params, one.header.sessionEndBlockHeight, height),
+      (other) =>
+        other.operatorAddress === operatorAddress && other.header.applicationAddress === header.applicationAddress,
     );
   }
 
-  /** True when a later session of the same operator and application is served: its budget counts this one's. */
-  #isFollowed({ operatorAddress, header }: Pick<ServedSession, "operatorAddress" | "header">): boolean {
-    return [...this.#sessions.values()].some(
-      (one) =>
-        one.operatorAddress === operatorAddress &&
-        one.header.applicationAddress === header.applicationAddress &&
-        one.header.sessionStartBlockHeight > header.sessionEndBlockHeight,
-    );
+  /** The refusal of a relay in a session whose grace is over. */
+  #expiryOf({ params, header: { sessionEndBlockHeight: end } }: ServedSession): Refusal | undefined {
+    const height = this.#modules.head.newest?.heightBlocks;
+    return height !== undefined && isGracePeriodOver(params, end, height)
+      ? REFUSALS.sessionExpired(end, height)
+      : undefined;
   }
 
   async #renew(session: ServedSession): Promise<boolean> {
@@ -215,10 +251,8 @@ export class SessionKeeper {
 
   #current(session: ServedSession, header: SessionHeader): Admission {
     if (!isSameHeader(session.header, header)) return refused(REFUSALS.headerMismatch);
-    const height = this.#modules.head.newest?.heightBlocks;
-    if (height !== undefined && isGracePeriodOver(session.params, header.sessionEndBlockHeight, height)) {
-      return refused(REFUSALS.sessionExpired(header.sessionEndBlockHeight, height));
-    }
+    const expiry = this.#expiryOf(session);
+    if (expiry !== undefined) return refused(expiry);
     return { ok: true, session };
   }
 
@@ -321,9 +355,8 @@ export class SessionKeeper {
       readonly params: shared.Params;
     },
   ): Promise<Admission> {
-    const { queries, servedBefore, clock, budgets } = this.#modules;
+    const { queries, servedBefore, clock } = this.#modules;
     const { serviceId, sessionEndBlockHeight: end, sessionId } = header;
-    const subject = { operatorAddress, header, ...facts };
     const ring = await ringKeys(facts.application, end, queries);
     if (!ring.ok) {
       return refused(
@@ -332,32 +365,24 @@ export class SessionKeeper {
           : REFUSALS.unavailable("chain_unreachable", serviceId),
       );
     }
-    const earlier = this.#earlierOf(subject);
-    // They share one stake: an earlier session that is still served leaves a part of it.
-    for (const { budget } of earlier) budget.halve();
-    const limit = await budgets.limit(subject, earlier);
-    // The application's means are not known: to serve it would be work without pay.
-    if (!limit.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    // It is read once: with a limit that is not known, no relay of the session would ever be sure to be paid.
+    if (coinAmount(facts.application.perSessionSpendLimit) === undefined) {
+      return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    }
     if (!this.#makeRoom()) return refused(REFUSALS.overloaded);
     this.#opening++;
     const { relays, requests } = await servedBefore(operatorAddress, sessionId).finally(() => this.#opening--);
-    const opened = this.#earlierOf(subject).filter((one) => !earlier.includes(one));
-    for (const { budget } of opened) budget.halve();
-    // The limit is without the sessions that opened meanwhile: it is read again when it is needed.
-    const limitRelays = opened.length > 0 || this.#isFollowed(subject) ? relays : limit.value.relays;
     const seen = new SeenRequests(this.#options.maxSeenRequests);
     for (const name of requests) seen.add(name);
     const perSecond = this.#options.relaysPerSecond?.get(serviceId);
     const session: ServedSession = {
+      ...facts,
       operatorAddress,
-      rate: perSecond === undefined ? undefined : new RelayRate(perSecond, clock),
       header,
-      params: facts.params,
+      rate: perSecond === undefined ? undefined : new RelayRate(perSecond, clock),
       ringKeys: ring.keys,
-      budget: new SessionBudget(limitRelays, relays),
-      subject,
+      budget: new SessionBudget(relays),
       seen,
-      ...(limit.value.isFinal && opened.length === 0 ? { raising: "final" } : {}),
     };
     this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
     return { ok: true, session };

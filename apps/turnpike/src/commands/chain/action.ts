@@ -49,6 +49,9 @@ export async function start(opts: ChainRunOptions, context: CommandContext): Pro
   const output = outputOf(opts);
   const log = createLog({ level: config.log.level, name: "chain" });
   setFlagsFromString(HEAP_GROWTH);
+  if (skipHeights.size > 0) {
+    log.warn({ heights: [...skipHeights].join(",") }, "an upgrade that is planned for such a height is dropped there");
+  }
   await serve(context, { log }, async () => {
     const running = await startChain(config, homeOf(opts, config), { log, skipHeights });
     const { urls } = running;

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { suite, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { RULES } from "@turnpike/chain";
@@ -9,11 +12,12 @@ import { loadConfig } from "@turnpike/config";
 import { eventually } from "@turnpike/testkit";
 import { LATER, LATER_RULES } from "@turnpike/testkit/later-program";
 import { runCommand } from "../../../test/chain-part.ts";
+import { COMMAND_FILE, type Ran, runInProcess } from "../../../test/run-command.ts";
 import { type RunningChain, type StartChainModules, startChain } from "../../wiring/chain.ts";
 
 const DAY_MS = 86_400_000;
 
-suite("an upgrade by the commands", { timeout: 240_000 }, () => {
+suite("an upgrade by the commands", { timeout: 480_000 }, () => {
   test("planned, cancelled, planned again; the node stops with a note, shows what it needs, and goes on with the new program", async () => {
     const home = await mkdtemp(join(tmpdir(), "turnpike-upgrade-"));
     await using stack = new AsyncDisposableStack();
@@ -86,6 +90,71 @@ suite("an upgrade by the commands", { timeout: 240_000 }, () => {
     await node[Symbol.asyncDispose]();
     await assert.rejects(start(), (error) => isAppError(error, "CHAIN_RULES"));
     node = await start({ rules: LATER_RULES });
+  });
+
+  test("--unsafe-skip-upgrades starts a node that stopped at an upgrade: it drops the plan, and later starts do not need it", async () => {
+    const home = await mkdtemp(join(tmpdir(), "turnpike-skip-"));
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => rm(home, { recursive: true, force: true }));
+    const config = join(home, "turnpike.yaml");
+    const free = "{ port: 0 }";
+    await writeFile(config, `chain: { blockIntervalMs: 200, rpc: ${free}, rest: ${free}, grpc: ${free} }\n`);
+    const run = async (...args: string[]): Promise<Ran> => {
+      const ran = await runInProcess([...args, "--home", home]);
+      assert.equal(ran.code, 0, ran.err);
+      return ran;
+    };
+    await run("chain", "init");
+    const launch = (...flags: string[]): { readonly child: ChildProcess; readonly ran: Promise<Ran> } => {
+      const args = [COMMAND_FILE, "chain", "start", "--config", config, "--home", home, "--json", ...flags];
+      const child = spawn(process.execPath, args, { env: {}, stdio: ["ignore", "pipe", "pipe"] });
+      stack.defer(() => void child.kill("SIGKILL"));
+      const ran = Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
+      return { child, ran: ran.then(([[code], out, err]) => ({ code: code as number | null, out, err })) };
+    };
+    const start = async (...flags: string[]) => {
+      const { child, ran } = launch(...flags);
+      const line = once(child.stdout ?? child, "data").then(([part]) => String(part));
+      const first = await Promise.race([line, ran.then(({ err }) => assert.fail(err))]);
+      const { rpc } = JSON.parse(first) as { rpc: string };
+      const height = async (): Promise<number> => {
+        const { result } = (await (await fetch(`${rpc}/status`)).json()) as {
+          result: { sync_info: { latest_block_height: string } };
+        };
+        return Number(result.sync_info.latest_block_height);
+      };
+      const end = (): Promise<Ran> => {
+        child.kill("SIGTERM");
+        return ran;
+      };
+      return { rpc, ran, height, end };
+    };
+    let node = await start();
+    await eventually("a block", async () => (await node.height()) > 1);
+    const at = (await node.height()) + 60;
+    const plan = ["software-upgrade", LATER, "--upgrade-height", `${at}`, "--upgrade-info", "turnpike 9.9"];
+    await run("tx", "upgrade", ...plan, "--from", "dao", "--gas", "300000", "--wait", "--node", node.rpc);
+    const needed = new RegExp(`UPGRADE \\\\*"${LATER}\\\\*" NEEDED at height: ${at}`);
+    const stopped = await node.ran;
+    assert.equal(stopped.code, 1);
+    assert.match(stopped.err, needed);
+    const again = await launch("--unsafe-skip-upgrades", `${at - 1},${at + 1}`).ran;
+    assert.equal(again.code, 1);
+    assert.match(again.err, needed);
+
+    node = await start("--unsafe-skip-upgrades", `${at}`);
+    await eventually("the block of the dropped upgrade", async () => (await node.height()) > at);
+    const { out } = await run("query", "upgrade", "plan", "--node", node.rpc, "--json");
+    assert.deepEqual(JSON.parse(out), { plan: null });
+    assert.equal((await node.end()).code, 0);
+    const dropped = JSON.parse((await run("chain", "rules", "--json")).out) as Record<string, unknown>;
+    assert.deepEqual([dropped.program, dropped.plan], [[...RULES], null]);
+
+    node = await start();
+    const height = await node.height();
+    await eventually("blocks without the flag", async () => (await node.height()) > height + 1);
+    assert.equal((await node.end()).code, 0);
+    assert.match((await run("chain", "verify")).out, /^sound: block/m);
   });
 
   test("--unsafe-skip-upgrades refuses what is not a list of heights", async () => {

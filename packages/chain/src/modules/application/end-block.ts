@@ -45,7 +45,7 @@ function undelegateFromUnbonding(ctx: Context): void {
     const within = endedTextCodec.encode(gateway.address);
     const delegating = [...delegations.entries(ctx, { within })].map(([[, address]]) => address);
     for (const app of named(ctx, delegating)) {
-      const part = { part: "undelegation", item: `${app.address}/${gateway.address}` };
+      const part = { part: "undelegation", item: `${app.address}/${gateway.address}` } as const;
       runPart(ctx, part, (branch) => setApplication(branch, undelegated(branch, app, gateway.address)));
     }
   }

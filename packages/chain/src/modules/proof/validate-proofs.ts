@@ -112,7 +112,7 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
 export function validateProofs(ctx: Context, modules: ProofModules): void {
   const waiting = [...proofs.entries(ctx)].filter(([key]) => !isHeld(ctx, key));
   for (const [key, submitted] of waiting) {
-    const part = { part: "proof", item: key.join("/") };
+    const part = { part: "proof", item: key.join("/") } as const;
     const checked = runPart(ctx, part, (branch) => validateProof(branch, key, submitted, modules));
     // Neither paid nor slashed for a fault that is not in the proof.
     if (!checked.ok) holdClaim(ctx, key);

@@ -106,11 +106,9 @@ export class SessionFacts {
   numServices(): bigint {
     const app = getApplication(this.#free, this.#header.applicationAddress);
     if (app === undefined) return 1n;
-    const history = app.serviceConfigHistory.flatMap(({ service, ...span }) =>
-      service === undefined ? [] : [{ ...span, service }],
-    );
+    const { serviceConfigs, serviceConfigHistory } = app;
     const start = this.#header.sessionStartBlockHeight;
-    return BigInt(Math.max(1, activeApplicationConfigs(app.serviceConfigs, history, start).length));
+    return BigInt(Math.max(1, activeApplicationConfigs(serviceConfigs, serviceConfigHistory, start).length));
   }
 
   /** The application's record after the session's last block, or now while it is under way; undefined when there was none. */

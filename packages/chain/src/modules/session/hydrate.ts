@@ -28,10 +28,7 @@ function stakedApplication(
     const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }
-  const history = found.serviceConfigHistory.flatMap(({ service, ...span }) =>
-    service === undefined ? [] : [{ ...span, service }],
-  );
-  const configs = activeApplicationConfigs(found.serviceConfigs, history, height);
+  const configs = activeApplicationConfigs(found.serviceConfigs, found.serviceConfigHistory, height);
   if (configs.some((config) => config.serviceId === serviceId)) return done(found);
   const text = `application ${goQuoted(address)} not staked for service ID ${goQuoted(serviceId)}`;
   return fail(SESSION.applicationNotStaked, text);
