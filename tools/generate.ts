@@ -46,5 +46,6 @@ generated("tools/import-cycles.json", importCyclesDocument());
 generated("tools/unused-exports.json", unusedExportsDocument());
 for (const { path, text } of dashboardFiles()) generated(path, text);
 for (const path of files("packages/localnet/tools/compile.ts", "packages/proto/tools/generate.ts")) runGenerator(path);
+runGenerator("tools/schema-files.ts");
 if (stale > 0) process.exitCode = 1;
 else process.stdout.write("generated files are up to date\n");

@@ -5,6 +5,7 @@ import { silentLog, systemClock } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
 import { portalConfig, portalTokens } from "@turnpike/devnet/up";
 import { eventually } from "@turnpike/testkit";
+import { openTestPostgres } from "@turnpike/testkit/servers";
 import { migratePortal, mintPortalToken, startPortal } from "../../apps/turnpike/src/wiring/portal-db.ts";
 import { startGround } from "../support/network.ts";
 import { PORTAL_PASSWORDS } from "./portal-rig.ts";
@@ -19,7 +20,8 @@ suite("a gateway and a management API, each started from the configuration that 
   test("a keyed call is limited and counted; the database away stops keyed calls alone, and only so long", async () => {
     await using ground = await startGround();
     await using node = await startStandIn();
-    const ownerUrl = await ground.postgres.createDatabase("portal");
+    await using postgres = await openTestPostgres({ createsRoles: true });
+    const ownerUrl = postgres.url;
     const secrets = {
       jwtSecret: randomBytes(32).toString("hex"),
       authenticatorPassword: PORTAL_PASSWORDS.authenticator,

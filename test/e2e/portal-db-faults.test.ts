@@ -8,7 +8,7 @@ import { type PortalRig, startPortalRig } from "./portal-rig.ts";
 
 /** Whether a statement of the API waits for a lock, in this database of a server that others may use. */
 async function isWaiting(rig: PortalRig): Promise<boolean> {
-  const waiting = await rig.sql(
+  const waiting = await rig.superuserSql(
     `select 1 from pg_stat_activity
      where usename = 'portal_authenticator' and datname = current_database() and wait_event_type = 'Lock'`,
   );
@@ -29,7 +29,7 @@ suite("the management data API on a database with faults", () => {
     const [found] = await rig.sql<{ name: string }>("select current_database() as name");
     const name = found?.name ?? "";
     await rig.sql(`alter database ${name} connection limit 0`);
-    await rig.sql(
+    await rig.superuserSql(
       "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'portal_authenticator' and datname = $1",
       [name],
     );

@@ -8,7 +8,7 @@ import {
   startPortalDb,
   type TokenKeyOptions,
 } from "@turnpike/portal-db";
-import { openTestPostgres } from "@turnpike/testkit/servers";
+import { openTestPostgres, superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { GATEWAY_PASSWORD, PASSWORD } from "../../packages/portal-db/test/database-fixtures.ts";
 
@@ -27,6 +27,8 @@ export interface PortalRig extends AsyncDisposable {
   token(role: "reader" | "admin", accountId?: string): Promise<string>;
   /** Runs SQL as the owner would, behind the API's back. */
   sql<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>;
+  /** Runs SQL on the same database as a superuser, on another connection. */
+  superuserSql<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>;
   /** A request with a token; the body is parsed where it is JSON. */
   call(target: string, init?: CallInit): Promise<Called>;
 }
@@ -62,7 +64,7 @@ export async function startPortalRig(
 ): Promise<PortalRig> {
   const { log = silentLog, clock = systemClock } = modules;
   await using stack = new AsyncDisposableStack();
-  const { url: ownerUrl } = stack.use(await openTestPostgres());
+  const { url: ownerUrl } = stack.use(await openTestPostgres({ createsRoles: true }));
   const password = PORTAL_PASSWORDS.authenticator;
   await migratePortalDb({ url: ownerUrl, authenticatorPassword: password }, { log: silentLog });
   const authenticator = new URL(ownerUrl);
@@ -99,6 +101,9 @@ export async function startPortalRig(
   const owner = new pg.Client({ connectionString: ownerUrl, options: "-c search_path=portal" });
   await owner.connect();
   stack.defer(() => owner.end());
+  const superuser = new pg.Client({ connectionString: superuserUrl(ownerUrl), options: "-c search_path=portal" });
+  await superuser.connect();
+  stack.defer(() => superuser.end());
   const token = async (role: "reader" | "admin", accountId?: string): Promise<string> => {
     const made = await mintToken({ role, accountId, lifetimeSeconds: 3_600, audience: "postgrest", key }, { clock });
     return made.token;
@@ -115,6 +120,8 @@ export async function startPortalRig(
     token,
     sql: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
       (await owner.query<Row>(text, [...values])).rows,
+    superuserSql: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
+      (await superuser.query<Row>(text, [...values])).rows,
     async call(target, init = {}) {
       const bearer = init.token ?? tokens[init.as ?? "reader"];
       const isText = typeof init.body === "string";

@@ -134,6 +134,7 @@ suite("the command", () => {
       "chain key",
       "turnpike db",
       "db migrate",
+      "db doctor",
       "db ledger",
       "db token",
       "db revoke",

@@ -41,8 +41,7 @@ create trigger former_ids_loss before delete on former_ids for each row execute 
 -- rights of the tables' owner, so that the gateway's role needs no DELETE on them.
 create function prune_released(p_retention interval, p_limit integer) returns bigint
 language plpgsql security definer set search_path from current
-set enable_seqscan to off
-set turnpike.pruning to 'on' as $$
+set enable_seqscan to off as $$
 declare
   due bigint[];
 begin
@@ -54,9 +53,12 @@ begin
   if due is null then
     return 0;
   end if;
+  -- Not a SET clause of the function: only a superuser may give a function a setting that no module declares.
+  perform set_config('turnpike.pruning', 'on', true);
   delete from former_ids where payment = any (due);
   delete from events where payment = any (due);
   delete from payments where seq = any (due);
+  perform set_config('turnpike.pruning', 'off', true);
   return cardinality(due);
 end
 $$;

@@ -27,6 +27,7 @@ export {
 export { decodePaymentHeader, encodeReceipt } from "./header.ts";
 export { startHousekeeping } from "./housekeeping.ts";
 export { auditLedger, type LedgerAudit, type LedgerDifference } from "./ledger/audit.ts";
+export { inspectLedger, type LedgerFault } from "./ledger/doctor.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export {

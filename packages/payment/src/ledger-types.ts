@@ -215,6 +215,6 @@ export interface Ledger extends AsyncDisposable {
   sums(): Promise<readonly LedgerSums[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */
   list(states: readonly PaymentState[], limit: number): Promise<readonly PaymentRecord[]>;
-  /** True when the database answers, and no other ledger sells for a receiver of this one. */
+  /** True when the database answers, its tables are whole, and no other ledger sells for a receiver of this one. */
   ready(): Promise<boolean>;
 }

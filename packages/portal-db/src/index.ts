@@ -7,7 +7,13 @@ export {
   PortalApplications,
 } from "./applications/applications.ts";
 export { APPLICATION_METRICS } from "./applications/metrics.ts";
-export { type MigratePortalDbOptions, type MigratePortalDbResult, migratePortalDb } from "./database/migrate.ts";
+export {
+  inspectPortalDb,
+  type MigratePortalDbOptions,
+  type MigratePortalDbResult,
+  migratePortalDb,
+  type PortalDbFault,
+} from "./database/migrate.ts";
 export type { ErrorBody } from "./errors.ts";
 export { PORTAL_METRICS } from "./metrics.ts";
 export { type PortalDb, type PortalDbModules, type PortalDbOptions, startPortalDb } from "./portal-db.ts";

@@ -1,6 +1,6 @@
 import { silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
-import { openTestPostgres } from "@turnpike/testkit/servers";
+import { openTestPostgres, superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { migratePortalDb } from "../src/database/migrate.ts";
 import { createRolePool, type RolePool, type RolePoolOptions } from "../src/database/pool.ts";
@@ -36,8 +36,8 @@ const asAuthenticator = (owner: string): string => {
  * changes them asks for a server of its own.
  */
 export async function startTestServer(opts: { readonly isOwn?: boolean } = {}): Promise<TestServer> {
-  const postgres = await openTestPostgres(opts);
-  const admin = new URL(postgres.url);
+  const postgres = await openTestPostgres({ ...opts, createsRoles: true });
+  const admin = new URL(superuserUrl(postgres.url));
   admin.pathname = "/postgres";
   let made = 0;
   return {
@@ -83,7 +83,7 @@ export const SLEEP: Statement = statement("select pg_sleep(600), 'slept' as mark
 /** The backends of a database in which {@link SLEEP} runs. */
 const sleepers = (owner: string): Promise<{ pid: number }[]> =>
   sql(
-    owner,
+    superuserUrl(owner),
     `select pid from pg_stat_activity
      where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
   );

@@ -1,4 +1,4 @@
-import { openTestPostgres } from "@turnpike/testkit/servers";
+import { openTestPostgres, superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import type { ErrorBody } from "../src/errors.ts";
 import { planRequest } from "../src/sql/plan-request.ts";
@@ -254,7 +254,7 @@ const numberOf = (value: unknown): number | undefined =>
 export async function startFilms(): Promise<FilmsDatabase> {
   const server = await openTestPostgres();
   // A transaction's statements are sent at once: one round trip in place of five.
-  const client = new pg.Client({ connectionString: server.url, pipeline: true });
+  const client = new pg.Client({ connectionString: superuserUrl(server.url), pipeline: true });
   await client.connect();
   await client.query(SCHEMA);
   const rowOf = async (

@@ -61,7 +61,10 @@ export const field = (names: Names): fc.Arbitrary<Field> =>
             fc.record(
               {
                 arrow: fc.constantFrom("->" as const, "->>" as const),
-                operand: fc.oneof(fc.constantFrom("a", "b", 'q"', "c d", "-x", "0"), fc.integer({ min: -3, max: 3 })),
+                operand: fc.oneof(
+                  fc.constantFrom("a", "b", 'q"', "c d", "-x", "0", "", "k".repeat(64)),
+                  fc.integer({ min: -3, max: 3 }),
+                ),
               },
               PLAIN_OBJECTS,
             ),

@@ -3,10 +3,12 @@ export { delegateCode, deployGasBurner } from "./delegation.ts";
 export { startRedis, type TestRedis, withoutRedis } from "./redis.ts";
 export { sendFromNewAccount, sendMined, type TransactionReceipt } from "./send-transaction.ts";
 export {
+  databasesOn,
   openTestAnvil,
   openTestPostgres,
   type SharedServers,
   startSharedServers,
+  superuserUrl,
   type TestAnvil,
   type TestPostgres,
 } from "./shared-servers.ts";

@@ -10,12 +10,34 @@ const SHARED_SERVER_VARIABLES = {
   anvil: "TURNPIKE_TEST_ANVIL_URL",
 } as const;
 
+/**
+ * Roles that own the tests' databases, as an operator's role does: what a superuser alone may do fails here first. Roles
+ * belong to the server, so all files share them.
+ */
+const OWNER = { name: "turnpike_test_owner", attributes: "nocreaterole" } as const;
+/** Also makes roles, which the management data needs. */
+const ROLE_MAKER = { name: "turnpike_test_role_maker", attributes: "createrole" } as const;
+const OWNER_PASSWORD = "owner of the tests";
+
+/** URLs of the servers that this process uses, as their superusers, by host and port. */
+const superusers = new Map<string, URL>();
+
+/** URL of the same database as the server's superuser, for what a test does behind the product's back. */
+export function superuserUrl(url: string): string {
+  const database = new URL(url);
+  const server = superusers.get(database.host);
+  if (server === undefined) throw new TypeError(`${database.host} is not a PostgreSQL of openTestPostgres`);
+  const asSuperuser = new URL(server);
+  asSuperuser.pathname = database.pathname;
+  return asSuperuser.href;
+}
+
 /** Databases of a test file on a PostgreSQL server that other files may use at the same time. */
 export interface TestPostgres extends AsyncDisposable {
-  /** URL of a database of this file alone, as the superuser. */
+  /** URL of a database of this file alone, as its owner, who is not a superuser. {@link superuserUrl} has the superuser's. */
   readonly url: string;
   /**
-   * Makes a database of this file; gives its URL. The name must be a plain identifier, and unique within the file.
+   * Makes a database of this file; returns its owner's URL. The name must be a plain identifier, and unique within the file.
    * @param template URL of another database of this file to copy, which must have no connections at that moment
    */
   createDatabase(name: string, template?: string): Promise<string>;
@@ -70,28 +92,49 @@ async function onServer(url: string, statements: readonly string[]): Promise<voi
   }
 }
 
-async function ownPostgres(): Promise<TestPostgres> {
+/** Makes the owners where they are missing: files that share a server may do it at once. */
+async function makeOwners(serverUrl: string): Promise<void> {
+  const statements = [OWNER, ROLE_MAKER].map(
+    ({ name, attributes }) => `
+      do $$ begin
+        create role ${name} login ${attributes} password ${pg.escapeLiteral(OWNER_PASSWORD)};
+      exception when duplicate_object or unique_violation then null;
+      end $$`,
+  );
+  await onServer(serverUrl, statements);
+}
+
+async function ownPostgres(opts: TestPostgresOptions): Promise<TestPostgres> {
   await using owned = new AsyncDisposableStack();
   const server: LocalPostgres = owned.use(await startPostgres());
-  const databases = await databasesOn(server.url);
+  const databases = await databasesOn(server.url, opts);
   const resources = owned.move();
   // The server goes with its databases.
   return { ...databases, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
-async function databasesOn(serverUrl: string): Promise<TestPostgres> {
+/**
+ * Databases of a plain owner on a server that the caller started.
+ * @param serverUrl URL of any database of it, as its superuser
+ */
+export async function databasesOn(serverUrl: string, opts: TestPostgresOptions = {}): Promise<TestPostgres> {
+  const owner = opts.createsRoles === true ? ROLE_MAKER : OWNER;
+  superusers.set(new URL(serverUrl).host, new URL(serverUrl));
+  await makeOwners(serverUrl);
   const prefix = `t${randomBytes(6).toString("hex")}`;
   const made: string[] = [];
   const urlOf = (database: string): string => {
     const url = new URL(serverUrl);
     url.pathname = `/${database}`;
+    url.username = owner.name;
+    url.password = encodeURIComponent(OWNER_PASSWORD);
     return url.href;
   };
   const create = async (database: string, template?: string): Promise<string> => {
     const name = pg.escapeIdentifier(database);
     const source =
       template === undefined ? "" : ` template ${pg.escapeIdentifier(new URL(template).pathname.slice(1))}`;
-    await onServer(serverUrl, [`create database ${name}${source}`]);
+    await onServer(serverUrl, [`create database ${name} owner ${owner.name}${source}`]);
     made.push(name);
     return urlOf(database);
   };
@@ -106,14 +149,22 @@ async function databasesOn(serverUrl: string): Promise<TestPostgres> {
   };
 }
 
+/** Server and owner that a test file needs. */
+export interface TestPostgresOptions {
+  /** A server of the file's own. */
+  readonly isOwn?: boolean;
+  /** The owner of the databases may make roles (CREATEROLE). */
+  readonly createsRoles?: boolean;
+}
+
 /**
  * A PostgreSQL for a test file: databases of its own on the run's server, or a server of its own where the file runs
  * alone. A file that ends, stalls or reconfigures the server starts its own (`startPostgres`); one that changes roles
  * other files use asks for a server of its own by `isOwn`.
  */
-export async function openTestPostgres(opts: { readonly isOwn?: boolean } = {}): Promise<TestPostgres> {
+export async function openTestPostgres(opts: TestPostgresOptions = {}): Promise<TestPostgres> {
   const shared = process.env[SHARED_SERVER_VARIABLES.postgres];
-  return shared === undefined || opts.isOwn === true ? ownPostgres() : databasesOn(shared);
+  return shared === undefined || opts.isOwn === true ? ownPostgres(opts) : databasesOn(shared, opts);
 }
 
 /**

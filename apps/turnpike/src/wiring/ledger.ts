@@ -2,7 +2,9 @@ import { AppError, noFaults, noMetrics, type SettlementId, silentLog } from "@tu
 import type { Config } from "@turnpike/config";
 import {
   createLedger,
+  inspectLedger,
   type Ledger,
+  type LedgerFault,
   type LedgerSums,
   type MigrationResult,
   migrate,
@@ -65,6 +67,11 @@ export function migrateLedger(
 ): Promise<MigrationResult> {
   const schema = ledgerSchema(config, role);
   return migrate(ledgerUrl(config), connectTimeoutMs === undefined ? { schema } : { schema, connectTimeoutMs });
+}
+
+/** Faults of a ledger: what it lacks of what its migrations make. */
+export function inspectLedgerOf(config: Config, role: LedgerRole): Promise<readonly LedgerFault[]> {
+  return inspectLedger(ledgerUrl(config), { schema: ledgerSchema(config, role) });
 }
 
 /** Sums of a ledger, by asset and state. */

@@ -1,11 +1,13 @@
 import { AppError, type Log, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
+  inspectPortalDb,
   type MigratePortalDbResult,
   type MintedToken,
   migratePortalDb,
   mintToken,
   type PortalDb,
+  type PortalDbFault,
   startPortalDb,
   type TokenKeyOptions,
 } from "@turnpike/portal-db";
@@ -65,6 +67,11 @@ export function migratePortal(config: Config, log: Log): Promise<MigratePortalDb
     },
     { log },
   );
+}
+
+/** Faults of the management data: what they lack of what their migrations make. */
+export function inspectPortal(config: Config): Promise<readonly PortalDbFault[]> {
+  return inspectPortalDb(config.portalDb.url ?? portalOwnerUrl(config));
 }
 
 /** What a token is made from. */

@@ -179,9 +179,9 @@ export class Keyring {
 
   #logFault(error: unknown, relayer?: string): void {
     if (!this.#faultLog.onFailure()) return;
-    const code = isAppError(error) ? error.code : "unknown";
+    const { code, detail } = isAppError(error) ? error : { code: "unknown", detail: {} };
     this.#modules.log.warn(
-      { ...(relayer === undefined ? {} : { relayer }), code },
+      { ...(relayer === undefined ? {} : { relayer }), ...detail, code },
       "a relayer key could not be leased yet",
     );
   }

@@ -25,6 +25,10 @@ export async function withClient<T>(
   try {
     return await withConnection({ url, purpose: method, connectTimeoutMs, queryTimeoutMs, unreachable }, work);
   } catch (error) {
-    throw ledgerError(error, call);
+    const fault = ledgerError(error, call);
+    const { reason } = fault.detail;
+    if (!isAppError(fault, "LEDGER_SCHEMA") || typeof reason !== "string") throw fault;
+    const message = `The ledger's tables are not those of this version: ${reason}.`;
+    throw new AppError("LEDGER_SCHEMA", { message, advice: fault.advice ?? "", detail: fault.detail, cause: error });
   }
 }

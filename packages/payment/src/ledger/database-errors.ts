@@ -56,7 +56,15 @@ export function ledgerError(error: unknown, { method, sent, writes }: FailedCall
       cause: error,
     });
   }
-  if (SCHEMA_CODES.has(state)) return new AppError("LEDGER_SCHEMA", { detail, cause: error });
+  if (SCHEMA_CODES.has(state)) {
+    // For logs and the command line: the message may reach a client, who need not know the tables.
+    const reason = error instanceof Error ? error.message : undefined;
+    return new AppError("LEDGER_SCHEMA", {
+      advice: "See npx turnpike db doctor.",
+      detail: { ...detail, ...(reason === undefined ? {} : { reason }) },
+      cause: error,
+    });
+  }
   return new AppError("INTERNAL", { detail, cause: error });
 }
 

@@ -12,6 +12,7 @@ import type { LedgerParts } from "./parts.ts";
 import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
 import { ReconciliationLists } from "./reconciliation.ts";
 import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
+import { SchemaWatch } from "./schema-watch.ts";
 import { ledgerStatements } from "./statements.ts";
 
 /** Where the ledger is, how long it keeps what, and how long it waits for its database. */
@@ -121,11 +122,16 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     releasedRetentionMs: opts.releasedRetentionSeconds * 1_000,
   };
   const parts = { database, statements, holder, sells, ...retention, queueLimit, log, metrics, faults };
-  return ledgerOf(parts, slow, owned.move());
+  return ledgerOf(parts, slow, new SchemaWatch(schema, { database, clock, log }), owned.move());
 }
 
 /** The ledger, over the parts that are named by what they do. `slow` is for what reads every payment. */
-function ledgerOf(parts: LedgerParts, slow: Database, resources: AsyncDisposableStack): Ledger {
+function ledgerOf(
+  parts: LedgerParts,
+  slow: Database,
+  schemaWatch: SchemaWatch,
+  resources: AsyncDisposableStack,
+): Ledger {
   const { database, statements, holder } = parts;
   const claims = new Claims(parts);
   const lookups = new Lookups(parts);
@@ -175,7 +181,7 @@ function ledgerOf(parts: LedgerParts, slow: Database, resources: AsyncDisposable
     async ready() {
       try {
         await database.run(statements.ready, []);
-        return holder.maySell();
+        return (await schemaWatch.isComplete()) && holder.maySell();
       } catch {
         return false;
       }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import { claimed, LEDGER, openLedger, sql, testServer } from "../../test/ledger-fixtures.ts";
 import { migrate } from "./migrate.ts";
 
@@ -55,6 +57,85 @@ test("a database that is newer than the code is refused", async () => {
   await sql(url, "insert into migrations (name, checksum) values ('9999-later.sql', 'x')");
   await assert.rejects(migrate(url, LEDGER), (error) => schemaError(error) && /9999-later\.sql/.test(String(error)));
   await assert.rejects(openLedger(url), schemaError);
+});
+
+/** A role without any rights on the file's databases; gives a function from a database's URL to that of the role. */
+async function stranger(cleanup: AsyncDisposableStack, url: string) {
+  const role = `tenant_${randomBytes(6).toString("hex")}`;
+  const superuser = superuserUrl(url);
+  await sql(superuser, `create role ${role} login password 't'`);
+  cleanup.defer(async () => void (await sql(superuser, `drop owned by ${role}; drop role ${role}`)));
+  const asRole = new URL(url);
+  asRole.username = role;
+  asRole.password = "t";
+  return { role, roleUrl: asRole.href };
+}
+
+const messageOf = async (url: string): Promise<string> => {
+  const error: unknown = await migrate(url, LEDGER).catch((reason: unknown) => reason);
+  assert.ok(schemaError(error), String(error));
+  return error instanceof Error ? error.message : "";
+};
+
+test("the owner of the tests' databases is a plain role, as of docs/operate/gateway.md", async () => {
+  const roles = await sql(
+    server().postgres.url,
+    "select rolsuper, rolcreaterole, rolcreatedb, rolbypassrls from pg_roles where rolname = current_user",
+  );
+  assert.deepEqual(roles, [{ rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolbypassrls: false }]);
+});
+
+test("a ledger that a superuser migrated by the first text of 0011 goes on, for its owner and for the superuser", async () => {
+  const former = `
+    delete from migrations where name like '0015%';
+    update migrations set checksum = '9e64d6e34a443c32458a93b8887070db5acbed5ad187162c7b7d1da9cb6f78a1'
+      where name like '0011%';
+    alter function prune_released(interval, integer) set turnpike.pruning to 'on'`;
+  for (const isSuperuser of [false, true]) {
+    const owner = await emptyDatabase();
+    const url = isSuperuser ? superuserUrl(owner) : owner;
+    await migrate(url, LEDGER);
+    await sql(superuserUrl(owner), former);
+    await assert.rejects(openLedger(url), schemaError, "0015 is not applied");
+    assert.deepEqual(await migrate(url, LEDGER), { applied: ["0015-prune-without-superuser.sql"] });
+    const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
+    assert.deepEqual(settings, []);
+    await using ledger = await openLedger(url, { releasedRetentionSeconds: 0 });
+    const id = await claimed(ledger);
+    await ledger.release(id, "SERVICE_UNAVAILABLE");
+    await ledger.swept([id]);
+    assert.equal(await ledger.pruneReleased(), 1);
+  }
+});
+
+test("a role that lacks a right to migrate is told the grant, and migrates with it", async () => {
+  await using cleanup = new AsyncDisposableStack();
+  const owner = await emptyDatabase();
+  const { role, roleUrl } = await stranger(cleanup, owner);
+  const message = await messageOf(roleUrl);
+  assert.match(message, new RegExp(`The role ${role} may not create the schema ledger in the database`));
+  await sql(owner, message.slice(message.indexOf("grant ")));
+  await migrate(roleUrl, LEDGER);
+
+  // An administrator made the schema, and the role may create no other.
+  const other = await emptyDatabase();
+  const tenant = await stranger(cleanup, other);
+  await sql(other, "create schema ledger");
+  const closed = await messageOf(tenant.roleUrl);
+  await sql(other, closed.slice(closed.indexOf("grant ")));
+  await migrate(tenant.roleUrl, LEDGER);
+});
+
+test("a role that does not own the tables is told who does", async () => {
+  const owner = await emptyDatabase();
+  await migrate(superuserUrl(owner), LEDGER);
+  await sql(superuserUrl(owner), "grant usage on schema ledger to public; grant select on migrations to public");
+  await migrate(owner, LEDGER);
+  await sql(superuserUrl(owner), "delete from migrations where name like '0015%'");
+  assert.match(
+    await messageOf(owner),
+    /belong to the role postgres, and the role turnpike_test_owner may not change them/,
+  );
 });
 
 test("a migration that fails leaves nothing behind", async () => {

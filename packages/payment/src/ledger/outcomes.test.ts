@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   claimed,
   journaled,
@@ -399,8 +400,8 @@ test("the grants of docs/operate/ledger.md are enough for a gateway, and too few
   // Roles are of the whole server, which other files may use.
   const role = `gateway_${randomBytes(6).toString("hex")}`;
   await using cleanup = new AsyncDisposableStack();
-  await sql(url, `create role ${role} login password 'g'`);
-  cleanup.defer(async () => void (await sql(url, `drop owned by ${role}; drop role ${role}`)));
+  await sql(superuserUrl(url), `create role ${role} login password 'g'`);
+  cleanup.defer(async () => void (await sql(superuserUrl(url), `drop owned by ${role}; drop role ${role}`)));
   await sql(
     url,
     `grant usage on schema ledger to ${role};

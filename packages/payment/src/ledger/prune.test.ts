@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   claimed,
   journaled,
@@ -29,7 +30,7 @@ async function unused(ledger: Ledger, isKept = false): Promise<SettlementId> {
 /** Moves what was written into the past; the guard would say that it was written now. */
 const letTimePass = (url: string, seconds: number): Promise<unknown> =>
   sql(
-    url,
+    superuserUrl(url),
     `set session_replication_role = replica;
     update payments set updated_at = updated_at - interval '${seconds} seconds'`,
   );

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   claimed,
   journaled,
@@ -23,8 +24,8 @@ async function asRole(cleanup: AsyncDisposableStack, grants: (role: string) => s
   const url = await server().database();
   // Roles are of the whole server, which other files may use.
   const role = `gateway_${randomBytes(6).toString("hex")}`;
-  await sql(url, `create role ${role} login password 'g'`);
-  cleanup.defer(async () => void (await sql(url, `drop owned by ${role}; drop role ${role}`)));
+  await sql(superuserUrl(url), `create role ${role} login password 'g'`);
+  cleanup.defer(async () => void (await sql(superuserUrl(url), `drop owned by ${role}; drop role ${role}`)));
   await sql(url, grants(role));
   const own = new URL(url);
   own.username = role;

@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { AppError, isAppError, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import { startPostgres } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
+import { databasesOn } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { claimed, LEDGER, newClaim, openLedger, PATIENT, sql, testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
@@ -143,7 +144,7 @@ test("a database that ends: every call says so at once, and it works again after
   const dataDir = join(folder, "data");
   const first = await startPostgres({ dataDir, durable: false });
   const { port } = first;
-  const url = await first.createDatabase("mortal");
+  const url = (await databasesOn(first.url)).url;
   await migrate(url, { schema: "ledger" });
   await using ledger = await openHasty(url, { heartbeatMs: 50 });
   const id = await claimed(ledger);
@@ -171,7 +172,7 @@ test("connections that are cut are replaced", async () => {
   const name = new URL(url).pathname.slice(1);
   await sql(
     url,
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()",
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = current_user and pid <> pg_backend_pid()",
     [name],
   );
   // what was idle fails at most once for each connection

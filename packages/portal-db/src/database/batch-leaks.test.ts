@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   caller,
   openPool,
@@ -96,7 +97,7 @@ test("a statement's time is up, or it is cancelled: the batch is taken back and 
     await assertBare(pool);
     const running = runWithRole(pool, writer, { ...OPTS, isWrite, showsDeleted: true }, batch);
     const refused = assert.rejects(running, sqlState("57014", /user request/));
-    await sql(owner, "select pg_cancel_backend($1)", [await sleeper(owner)]);
+    await sql(superuserUrl(owner), "select pg_cancel_backend($1)", [await sleeper(owner)]);
     await refused;
     await assertBare(pool);
     const reader = caller("reader");
@@ -127,7 +128,7 @@ test("an abort at any moment of a batch gives its connection up, and the stateme
       else {
         const pid = await sleeper(owner);
         // the answer and the abort race
-        if (moment === "answered") void sql(owner, "select pg_cancel_backend($1)", [pid]);
+        if (moment === "answered") void sql(superuserUrl(owner), "select pg_cancel_backend($1)", [pid]);
         aborter.abort(gone);
       }
       await assert.rejects(running, (error) => error === gone);
@@ -219,7 +220,7 @@ test("a backend that is ended, and a connection that is cut, take their batch wi
         const refused = assert.rejects(running, /terminat|closed|ECONNRESET|not queryable/iu);
         const pid = await sleeper(owner);
         if (how === "cut") for (const socket of sockets) socket.destroy();
-        await sql(owner, "select pg_terminate_backend($1)", [pid]);
+        await sql(superuserUrl(owner), "select pg_terminate_backend($1)", [pid]);
         await refused;
         await assertBare(pool);
       }

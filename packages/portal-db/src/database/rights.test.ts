@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import {
   as,
@@ -329,7 +330,7 @@ test("soft-deleted rows are hidden unless they are asked for, and can be brought
 });
 
 test("the gateway's role reads hashes and writes usage, and no more", async () => {
-  const client = new pg.Client({ connectionString: owner });
+  const client = new pg.Client({ connectionString: superuserUrl(owner) });
   await client.connect();
   try {
     await client.query("set role portal_gateway");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { openPool, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import type { RoleView, TableView } from "../types.ts";
@@ -157,7 +158,7 @@ test("views are read again when the database tells of a change, also after the c
   await until(1);
   await sql(changing.owner, "revoke select on portal.networks from portal_anon");
   await sql(
-    changing.owner,
+    superuserUrl(changing.owner),
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'turnpike db catalogue' and datname = current_database()",
   );
   await until(0);
@@ -171,7 +172,7 @@ test("closing while the connection is made anew leaves none behind", async () =>
   const opts = { url: changing.url, debounceMs: 1, reconnectMs: 1 };
   const watched = await WatchedRoleViews.open(opts, { pool: other, log: silentLog });
   await sql(
-    changing.owner,
+    superuserUrl(changing.owner),
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'turnpike db catalogue' and datname = current_database()",
   );
   await watched[Symbol.asyncDispose]();
@@ -189,7 +190,7 @@ test("a database that cannot be reached is said so", async () => {
 });
 
 test("a catalogue that does not answer is not waited for without end, and holds no connection", async () => {
-  const blocker = new pg.Client({ connectionString: owner });
+  const blocker = new pg.Client({ connectionString: superuserUrl(owner) });
   await blocker.connect();
   try {
     await blocker.query("begin; lock table pg_catalog.pg_constraint in access exclusive mode");

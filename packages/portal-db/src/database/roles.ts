@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { AppError, thrownCode } from "@turnpike/base";
 import pg from "pg";
 import type { Caller } from "../types.ts";
 import { isVerifierOf, scramVerifier } from "./scram.ts";
@@ -51,8 +51,68 @@ const grant = (name: string): string =>
     `grant ${name} to ${AUTHENTICATOR}`,
   );
 
-/** Makes the roles that are missing. Safe to repeat, also for several databases of one cluster at once. */
+interface MissingRoles {
+  readonly role: string;
+  /** The role is a superuser or has CREATEROLE. */
+  readonly may_create: boolean;
+  /** Roles that are not there. */
+  readonly roles: readonly string[];
+  /** Roles that the authenticator cannot become. */
+  readonly memberships: readonly string[];
+  /** Memberships that the role may not grant: CREATEROLE is enough up to PostgreSQL 15 only. */
+  readonly ungrantable: readonly string[];
+}
+
+const MISSING = `
+  with wanted as (
+    select name, place, (select oid from pg_catalog.pg_roles where rolname = name) as oid
+    from unnest($1::text[]) with ordinality w (name, place)
+  ), memberships as (
+    select name, oid, place from wanted where name = any ($2) and not exists (
+      select from pg_catalog.pg_auth_members m join pg_catalog.pg_roles a on a.oid = m.member
+      where m.roleid = wanted.oid and a.rolname = $3
+    )
+  )
+  select r.rolname::text as role, r.rolsuper or r.rolcreaterole as may_create,
+    array(select name from wanted where oid is null order by place) as roles,
+    array(select name from memberships order by place) as memberships,
+    array(select name from memberships where oid is not null and not r.rolsuper
+      and not pg_has_role(r.oid, oid, 'member with admin option')
+      and current_setting('server_version_num')::integer >= 160000 order by place) as ungrantable
+  from pg_catalog.pg_roles r where r.rolname = current_user`;
+
+/**
+ * Holds that the connection's role may make the roles that are missing.
+ * @throws AppError PORTAL_DB_SCHEMA with the statements that a superuser has to run
+ */
+async function assertMayMakeRoles(client: pg.Client): Promise<void> {
+  const capable = Object.values(ROLE_NAMES);
+  const names = [AUTHENTICATOR, GATEWAY, ...capable];
+  const { rows } = await client.query<MissingRoles>(MISSING, [names, capable, AUTHENTICATOR]);
+  const [missing] = rows;
+  if (missing === undefined || (missing.roles.length === 0 && missing.memberships.length === 0)) return;
+  const { role, roles, memberships } = missing;
+  if (missing.may_create && missing.ungrantable.length === 0) return;
+  const statements = [
+    ...roles.map((name) => `create role ${name} ${capable.includes(name) ? "nologin" : "login"} noinherit;`),
+    ...memberships.map((name) => `grant ${name} to ${AUTHENTICATOR};`),
+  ];
+  const what = roles.length > 0 ? `make the roles ${roles.join(", ")}` : `grant ${memberships.join(", ")} to others`;
+  throw new AppError("PORTAL_DB_SCHEMA", {
+    message:
+      `The role ${role} may not ${what}, which the management data needs. As a superuser run: ` +
+      `${statements.join(" ")}${roles.length > 0 && !missing.may_create ? ` Or run: alter role ${pg.escapeIdentifier(role)} createrole;` : ""}`,
+    advice:
+      "Then run `npx turnpike db migrate` again. Roles that a superuser made need a password from it too: docs/manage.md.",
+  });
+}
+
+/**
+ * Makes the roles that are missing. Safe to repeat, also for several databases of one cluster at once.
+ * @throws AppError PORTAL_DB_SCHEMA when the connection's role may not make them
+ */
 export async function makeRoles(client: pg.Client): Promise<void> {
+  await assertMayMakeRoles(client);
   await client.query(create(AUTHENTICATOR, LOGIN));
   await client.query(create(GATEWAY, LOGIN));
   for (const name of Object.values(ROLE_NAMES)) {
@@ -108,11 +168,18 @@ export async function checkRoles(client: pg.Client): Promise<void> {
   });
 }
 
-/** Sets the password of a role, unless it is the one already. */
+/** SQLSTATE of a statement that the role has no right to. */
+const DENIED = "42501";
+
+/**
+ * Sets the password of a role, unless it is the one already. `logsIn` returns whether it is: only a superuser can read that.
+ * @throws AppError PORTAL_DB_SCHEMA when the connection's role may not set it
+ */
 export async function setPassword(
   client: pg.Client,
   name: typeof AUTHENTICATOR | typeof GATEWAY,
   password: string,
+  logsIn: () => Promise<boolean>,
 ): Promise<void> {
   const verifier = scramVerifier(password);
   const may = await client.query<{ may: boolean }>(
@@ -125,5 +192,22 @@ export async function setPassword(
     );
     if (isVerifierOf(kept.rows[0]?.verifier ?? "", password)) return;
   }
-  await client.query(perform("true", `alter role ${name} password ${client.escapeLiteral(verifier)}`));
+  await client.query("savepoint password");
+  try {
+    await client.query(perform("true", `alter role ${name} password ${client.escapeLiteral(verifier)}`));
+  } catch (error) {
+    if (thrownCode(error) !== DENIED) throw error;
+    await client.query("rollback to savepoint password");
+    if (await logsIn()) return;
+    const { rows } = await client.query<{ role: string }>("select current_user::text as role");
+    const role = rows[0]?.role ?? "";
+    const owner = pg.escapeIdentifier(role);
+    throw new AppError("PORTAL_DB_SCHEMA", {
+      message:
+        `The role ${role} may not set the password of ${name}, and the one of the configuration is not it. As a superuser ` +
+        `set it (in psql: \\password ${name}), or run: alter role ${owner} createrole; grant ${name} to ${owner} with admin option;`,
+      advice: "Then run `npx turnpike db migrate` again.",
+      cause: error,
+    });
+  }
 }

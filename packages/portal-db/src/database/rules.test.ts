@@ -138,7 +138,7 @@ test("every write is audited: who, what, which row and which columns, and no val
   const rows = await sql<{ columns: string[] }>(
     owner,
     `select role, token_id, token_account_id, table_name, operation, columns from portal_private.audit
-     where row_key in (array[$1], array[$2]) and role <> 'postgres' order by id`,
+     where row_key in (array[$1], array[$2]) and role <> session_user order by id`,
     [id, made?.id],
   );
   const common = { role: "portal_admin", token_id: "token of admin", table_name: "portal_applications" };

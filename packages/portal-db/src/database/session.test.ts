@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   as,
   caller,
@@ -227,14 +228,14 @@ test("a transaction that cannot begin says why, and nothing after it runs", asyn
   // A role of this file alone, that may become no other: those of the API are used by other files at the same time.
   const stranger = new URL(url);
   stranger.username = `stranger_${randomBytes(6).toString("hex")}`;
-  await sql(owner, `create role ${stranger.username} login password '${PASSWORD}'`);
+  await sql(superuserUrl(owner), `create role ${stranger.username} login password '${PASSWORD}'`);
   try {
     await using pool = openPool(stranger.href, { poolSize: 1 });
     await assert.rejects(as(pool, caller("anon"), "select 1"), sqlState("42501", /set role/));
     await assert.rejects(readWithRole(pool, caller("anon"), READ, [STATE]), sqlState("42501", /set role/));
     await assertClean(pool, stranger.username);
   } finally {
-    await sql(owner, `drop role ${stranger.username}`);
+    await sql(superuserUrl(owner), `drop role ${stranger.username}`);
   }
 });
 
@@ -299,7 +300,7 @@ test("a connection that is lost fails its request and nobody else's", async () =
   await assert.rejects(
     withRole(pool, caller("admin"), WRITE, async (session) => {
       const [row] = await session.run<{ pid: number }>(pid);
-      await sql(owner, "select pg_terminate_backend($1)", [row?.pid]);
+      await sql(superuserUrl(owner), "select pg_terminate_backend($1)", [row?.pid]);
       await session.run(INSERT);
     }),
     /terminat|closed|ECONNRESET|not queryable/i,
@@ -307,7 +308,7 @@ test("a connection that is lost fails its request and nobody else's", async () =
   await assertClean(pool);
   const running = readWithRole(pool, caller("reader"), READ, [SLEEP]);
   running.catch(() => undefined);
-  await sql(owner, "select pg_terminate_backend($1)", [await sleeper(owner)]);
+  await sql(superuserUrl(owner), "select pg_terminate_backend($1)", [await sleeper(owner)]);
   await assert.rejects(running);
   await assertClean(pool);
 });

@@ -5,6 +5,7 @@ import { connect, type Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
 import { type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
+import { superuserUrl } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { caller, FIXTURE, openPool, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { readRoleViews } from "../database/role-views.ts";
@@ -117,7 +118,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
       return (await mintToken(options, { clock: systemClock })).token;
     };
     const token = await mint(600);
-    const owner = new pg.Client({ connectionString: ownerUrl });
+    const owner = new pg.Client({ connectionString: superuserUrl(ownerUrl) });
     await owner.connect();
     stack.defer(() => owner.end());
     const owned = stack.move();

@@ -1,4 +1,6 @@
+import { utf8ToBytes } from "@turnpike/base";
 import type { Condition, EmbedItem, EmbedPath, Field, OrderTerm, ParsedQuery, SelectItem } from "../query/ast.ts";
+import { MAX_NAME_BYTES } from "../query/bounds.ts";
 import { type Refusal, refusal } from "../query/refusal.ts";
 import type { RoleView, TableView } from "../types.ts";
 import { findRelation, type Relation } from "./relations.ts";
@@ -63,7 +65,18 @@ function output(view: RoleView, table: TableView, item: SelectItem, schema: stri
   const { field, cast, alias } = item;
   // `table(count)` is how clients ask for a count
   if (field.name === "count" && field.json.length === 0 && !table.columns.has("count")) throw noAggregates();
-  return { kind: "field", name: alias ?? jsonName(field), field, cast };
+  return { kind: "field", name: alias ?? outputName(field), field, cast };
+}
+
+/** @throws Refusal PGRST100 where the JSON path ends in a key that names no column: PostgreSQL refuses or cuts it. */
+function outputName(field: Field): string {
+  const name = jsonName(field);
+  const bytes = utf8ToBytes(name).length;
+  if (bytes > 0 && bytes <= MAX_NAME_BYTES) return name;
+  throw refusal(400, "PGRST100", "A JSON path of the select parameter names no column", {
+    details: `Its last key has ${bytes} bytes; the name of a column has 1 to ${MAX_NAME_BYTES}.`,
+    hint: `Give it a name: select=name:${field.name}->…`,
+  });
 }
 
 function noAggregates(): Refusal {

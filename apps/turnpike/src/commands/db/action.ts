@@ -2,13 +2,21 @@ import { existsSync } from "node:fs";
 import { AppError, type SettlementId, unitsToDecimal } from "@turnpike/base";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { findUpConfig, isUpStarting } from "@turnpike/devnet/files";
-import type { PaymentRecord, PaymentState } from "@turnpike/payment";
+import type { LedgerFault, PaymentRecord, PaymentState } from "@turnpike/payment";
+import type { PortalDbFault } from "@turnpike/portal-db";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../../cli/context.ts";
 import { createLog } from "../../cli/logging.ts";
 import { sells } from "../../wiring/catalogue.ts";
-import { type LedgerRole, ledgerPayment, ledgerPayments, ledgerSums, migrateLedger } from "../../wiring/ledger.ts";
-import { hasPortal, migratePortal } from "../../wiring/portal-db.ts";
+import {
+  inspectLedgerOf,
+  type LedgerRole,
+  ledgerPayment,
+  ledgerPayments,
+  ledgerSums,
+  migrateLedger,
+} from "../../wiring/ledger.ts";
+import { hasPortal, inspectPortal, migratePortal } from "../../wiring/portal-db.ts";
 
 export interface DbOptions {
   readonly json?: boolean;
@@ -23,17 +31,42 @@ export interface LedgerOptions extends DbOptions {
   readonly limit: string;
 }
 
+/** The ledgers that a configuration uses. */
+function ledgerRoles(config: Config, env: CommandContext["env"]): readonly LedgerRole[] {
+  // A facilitator that never runs needs no tables, nor does a ledger where there is management data alone.
+  const hasLedger = config.ledger.url !== undefined || config.payment.networks.length > 0 || !hasPortal(config);
+  const ledgers: LedgerRole[] = sells(config) ? ["gateway"] : [];
+  if (relayerKeys(config, env, "facilitator").length > 0) ledgers.push("facilitator");
+  return hasLedger ? ledgers : [];
+}
+
+/**
+ * Compares the ledgers and the management data with what the migrations make; exit code 1 when something is missing.
+ * @throws AppError those of the ledger and of the management data that cannot be reached
+ */
+export async function doctor(opts: DbOptions, context: CommandContext): Promise<void> {
+  const output = outputOf(opts);
+  const { config } = await ledgerConfig(opts, context);
+  const databases: Record<string, readonly (LedgerFault | PortalDbFault)[]> = {};
+  for (const role of ledgerRoles(config, context.env)) databases[role] = await inspectLedgerOf(config, role);
+  if (hasPortal(config)) databases.portal = await inspectPortal(config);
+  const isWhole = Object.values(databases).every((faults) => faults.length === 0);
+  output.result({ whole: isWhole, faults: databases });
+  for (const [name, faults] of Object.entries(databases)) {
+    output.line(`${name}: ${faults.length === 0 ? "whole" : `${faults.length} to repair`}`);
+    for (const { kind, what, cure } of faults) output.line(`  ${kind}: ${what}\n    ${cure}`);
+  }
+  if (Object.keys(databases).length === 0)
+    output.line("There is nothing to look at: no ledger, and no management data.");
+  if (!isWhole) context.exitWith(1);
+}
+
 /** Makes or updates the ledgers' tables, and those of the management data when there is any. */
 export async function migrate(opts: DbOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
   const config = configOf(context, opts.config);
-  // A facilitator that never runs needs no tables, nor does a ledger where there is management data alone.
-  const hasLedger = config.ledger.url !== undefined || config.payment.networks.length > 0 || !hasPortal(config);
-  const ledgers: LedgerRole[] = sells(config) ? ["gateway"] : [];
-  if (relayerKeys(config, context.env, "facilitator").length > 0) ledgers.push("facilitator");
-  const roles = hasLedger ? ledgers : [];
   const done: Record<string, readonly string[]> = {};
-  for (const role of roles) {
+  for (const role of ledgerRoles(config, context.env)) {
     const { applied } = await migrateLedger(config, role);
     done[role] = applied;
     output.line(`${role}: ${applied.length === 0 ? "up to date" : `applied ${applied.join(", ")}`}`);

@@ -34,6 +34,21 @@ export function dbCommand(context: CommandContext): Command {
   command.addCommand(
     withJson(
       withConfig(
+        new Command("doctor")
+          .description(
+            "Compares the ledger's tables, functions, rights and sequences, and those of the management data, with what " +
+              "the migrations make. Lists what is missing, with what to do; exit code 1 where something is. Changes nothing.",
+          )
+          .action(async (opts: DbOptions, self: Command) => {
+            const { doctor } = await import("./action.ts");
+            await doctor({ ...self.optsWithGlobals<DbOptions>(), ...opts }, context);
+          }),
+      ),
+    ),
+  );
+  command.addCommand(
+    withJson(
+      withConfig(
         new Command("ledger")
           .alias("books")
           .description(
