@@ -40,7 +40,7 @@ serveParent<SettleOperations>(
       measureSettle(run, async (paymentPayload) => {
         const request = { x402Version: 2, paymentPayload, paymentRequirements: REFERENCE_REQUIREMENTS };
         const body = Buffer.from(JSON.stringify(request));
-        const answer = await facilitator?.settle(body, AbortSignal.timeout(WAIT_MS), "bench");
+        const answer = await facilitator?.settle(body, AbortSignal.timeout(WAIT_MS), { client: "bench" });
         if (answer === undefined) return { failure: "not open" };
         if (answer.kind === "error") return { failure: answer.code };
         const { success, transaction, errorReason } = answer.body;

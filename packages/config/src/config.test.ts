@@ -233,7 +233,19 @@ suite("config", () => {
     assert.match(slow, /payment\.networks\[0\]\.maxTimeoutSeconds: 60 leaves no time for a call .*set at least 61$/m);
     assert.match(refused(config({ maxTimeoutSeconds: 12 })), /set at least 13/);
     assert.match(refused(config({ maxTimeoutSeconds: 30 }, { settleMarginMs: 29_000 })), /settleMarginMs \(29000\)/);
-    assert.ok(loadConfig({ file: yaml(config({ blockTimeSeconds: 49 })), env: {} }));
+    assert.ok(loadConfig({ file: yaml(config({ blockTimeSeconds: 49 }, { settleWaitMs: 60_000 })), env: {} }));
+  });
+
+  test("attack: refuses confirmations that a call does not wait for, which would charge all buyers and refuse them", () => {
+    const config = (change: object, payment: object = {}) =>
+      JSON.stringify({ payment: { ...payment, networks: [{ ...NETWORK, ...change }] } });
+    assert.match(
+      refused(config({ confirmations: 45 })),
+      /payment\.networks\[0\]\.confirmations: 45 blocks of 2 seconds .*settleWaitMs \(20000\).*set it above 90000/,
+    );
+    assert.match(refused(config({ confirmations: 10 })), /set it above 20000/);
+    assert.ok(loadConfig({ file: yaml(config({ confirmations: 9 })), env: {} }));
+    assert.ok(loadConfig({ file: yaml(config({ confirmations: 45 }, { settleWaitMs: 100_000 })), env: {} }));
   });
 
   test("refuses two tokens of one chain that say different things of the chain", () => {

@@ -107,8 +107,18 @@ function windowFaults(path: string, network: NetworkConfig, settleMarginMs: numb
   ];
 }
 
+/** A seller whose call ends before its settlement has its confirmations charges its buyers and refuses them. */
+function confirmationFaults(path: string, network: NetworkConfig, settleWaitMs: number): string[] {
+  const { confirmations, blockTimeSeconds } = network;
+  const neededMs = confirmations * blockTimeSeconds * 1_000;
+  if (neededMs < settleWaitMs) return [];
+  return [
+    `${path}.confirmations: ${confirmations} blocks of ${blockTimeSeconds} seconds do not fit into payment.settleWaitMs (${settleWaitMs}), after which the settlement is answered as pending; set it above ${Math.ceil(neededMs)}, or fewer confirmations`,
+  ];
+}
+
 /** The payment networks: each token once, and each chain with one set of rules. */
-function networkFaults({ payment: { networks, settleMarginMs } }: Config): string[] {
+function networkFaults({ payment: { networks, settleMarginMs, settleWaitMs } }: Config): string[] {
   const faults: string[] = [];
   const tokens = new Map<string, number>();
   const chains = new Map<string, number>();
@@ -121,7 +131,7 @@ function networkFaults({ payment: { networks, settleMarginMs } }: Config): strin
     const first = chains.get(network.network) ?? at;
     chains.set(network.network, first);
     const other = networks[first] ?? network;
-    faults.push(...windowFaults(path, network, settleMarginMs));
+    faults.push(...windowFaults(path, network, settleMarginMs), ...confirmationFaults(path, network, settleWaitMs));
     for (const key of CHAIN_KEYS) {
       // of URLs, letter case counts
       const text = (value: unknown): string =>

@@ -204,6 +204,12 @@ export const CONFIG_SCHEMA = Type.Object(
           10_000,
           "Verifications and settlements at once; more are answered 503 OVERLOADED.",
         ),
+        maxConcurrentPerClient: integer(
+          64,
+          1,
+          10_000,
+          "Verifications and settlements of one client address (IPv6: each /64) at once; more are answered 429.",
+        ),
         unpaidPerClient: unpaid(
           "Verifications and settlements of one client address (IPv6: each /64) that are refused or fail; more are answered 429. A client is a seller with many payers. What is settled is not limited.",
           { burst: 5_000, perSecond: 50 },

@@ -19,6 +19,7 @@ function run(
   limit = new AbortController().signal,
   claims = new FundedClaims(8),
   payment = verified,
+  mayWait = true,
 ) {
   const seen: bigint[] = [];
   let at = 0;
@@ -28,6 +29,7 @@ function run(
       seen.push(balance);
       return results[at++] ?? UNSETTLED;
     },
+    mayWait: async () => mayWait,
     verify: async () => looks[look++] ?? { ok: true, ...verified, balance: BigInt(look) * 100n },
     pollMs: 1,
     limit: () => limit,
@@ -52,6 +54,32 @@ test("while settlements are under way it is tried again, with what the chain say
   assert.deepEqual(seen, [1n, 100n, 200n]);
 });
 
+test("attack: what waits for settlements that are still to be made is not tried again", async () => {
+  const { result, seen } = run([UNSETTLED], [], undefined, new FundedClaims(8), verified, false);
+  assert.deepEqual(await result, { ok: true, claim: UNSETTLED, verified });
+  assert.deepEqual(seen, [1n]);
+});
+
+test("a verification that the limit ends is the end of the waiting, and no fault", async () => {
+  const stop = new AbortController();
+  const { promise: limited, reject } = Promise.withResolvers<Verification>();
+  stop.signal.addEventListener("abort", () => reject(stop.signal.reason));
+  let looks = 0;
+  const result = new FundedClaims(8).claim(verified, {
+    claim: async () => UNSETTLED,
+    mayWait: async () => true,
+    verify() {
+      looks++;
+      return limited;
+    },
+    pollMs: 1,
+    limit: () => stop.signal,
+  });
+  await eventually("the chain is asked", () => looks > 0);
+  stop.abort();
+  assert.deepEqual(await result, { ok: true, claim: UNSETTLED, verified });
+});
+
 test("a later look at the chain may refuse the payment", async () => {
   const refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" } as const;
   const { result } = run([UNSETTLED], [refusal]);
@@ -68,11 +96,11 @@ test("the waiting ends with its limit", async () => {
   assert.deepEqual(ended.claim, UNSETTLED);
 });
 
-test("of one payer 32 ask again; those behind wait for a place in their order, and have half of all places to wait", async () => {
+test("of one payer half of the places ask again; those behind wait for one in their order, and have half of all places to wait", async () => {
   const [stop, leave] = [new AbortController(), new AbortController()];
   const claims = new FundedClaims(8);
-  const asking = Array.from({ length: 32 }, () => run([], [], stop.signal, claims));
-  await eventually("32 ask again", () => asking.every(({ seen }) => seen.length > 1));
+  const asking = Array.from({ length: 4 }, () => run([], [], stop.signal, claims));
+  await eventually("4 ask again", () => asking.every(({ seen }) => seen.length > 1));
   const order: number[] = [];
   const behind = Array.from({ length: 4 }, (_, at) => {
     const begun = run([UNSETTLED, CLAIMED], [], at === 1 ? leave.signal : new AbortController().signal, claims);
@@ -98,7 +126,7 @@ test("of one payer 32 ask again; those behind wait for a place in their order, a
   assert.equal(later.claim, CLAIMED);
 });
 
-test("attack: many payers with long lines hold no more requests than may wait over all payers", async () => {
+test("attack: many payers with long lines hold no more requests than may ask again and wait over all payers", async () => {
   const stop = new AbortController();
   const claims = new FundedClaims(8);
   const begin = (from: string, count: number) => {
@@ -107,14 +135,10 @@ test("attack: many payers with long lines hold no more requests than may wait ov
       run([], [], stop.signal, claims, { ...verified, payment } as VerifiedPayment),
     );
   };
-  const payers = ["0x1", "0x2", "0x3"].map((from) => ({ from, asking: begin(from, 32) }));
-  await eventually("all places to ask are taken", () =>
-    payers.every(({ asking }) => asking.every(({ seen }) => seen.length > 1)),
-  );
-  const behind = payers.flatMap(({ from }) => begin(from, 20));
+  const all = ["0x1", "0x2", "0x3"].flatMap((from) => begin(from, 40));
   let refused = 0;
-  for (const { result } of behind) void result.then(() => refused++);
-  await eventually("what has no place is refused at once", () => refused === 60 - 8);
+  for (const { result } of all) void result.then(() => refused++);
+  await eventually("what has no place is refused at once", () => refused === 120 - 16);
   stop.abort();
-  await Promise.all(behind.map(({ result }) => result));
+  await Promise.all(all.map(({ result }) => result));
 });

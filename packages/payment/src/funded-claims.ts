@@ -5,7 +5,12 @@ import type { PaymentRefusal, Verification, VerifiedPayment } from "./types.ts";
 /** What {@link FundedClaims} needs to do for one payment. */
 export interface FundedClaim {
   claim(verified: VerifiedPayment): Promise<ClaimResult>;
-  /** Looks at the chain again. */
+  /**
+   * Whether a payment that is `unsettled` can be claimed once the ledger has seen what the chain has settled: else waiting
+   * for it would be waiting for other payments to fail.
+   */
+  mayWait(verified: VerifiedPayment): Promise<boolean>;
+  /** Looks at the chain again. What it throws once the limit has fired is the limit's. */
   verify(): Promise<Verification>;
   /** Time between two looks. */
   readonly pollMs: number;
@@ -22,9 +27,9 @@ export type FundedResult =
   | { readonly ok: true; readonly claim: ClaimResult; readonly verified: VerifiedPayment }
   | PaymentRefusal;
 
-/** Payments of one payer that ask the chain and the ledger again at one time. */
+/** Payments of one payer that ask the chain and the ledger again at one time, at most. */
 const MAX_ASKING = 32;
-/** Part of all places to wait behind those that one payer may have. */
+/** Part of all places to ask again, and of those to wait behind, that one payer may have. */
 const PAYERS_SHARE = 0.5;
 const LONGEST_PAUSE_MS = 2_000;
 
@@ -36,34 +41,40 @@ interface PayerQueue {
 /**
  * Claims payments. A settlement that the chain has made and that the ledger has not seen yet is missing in the balance
  * and is reserved as well: where that alone makes a balance too small, the payer is not refused but waited for, until
- * such settlements have ended. Of one payer only so many ask again, ever more slowly; more wait until one of them has ended, in the order in
- * which they came, and what is more than that is refused at once.
+ * such settlements have ended. Where the settlements are still to be made the payer is refused at once. Of one payer, and of
+ * all, only so many ask again, ever more slowly; more wait until one of them has ended, in the order in which they came, and what
+ * is more than that is refused at once.
  */
 export class FundedClaims {
   readonly #queues = new Map<string, PayerQueue>();
   readonly #maxWaiting: number;
+  readonly #maxAskingOfOne: number;
   #waiting = 0;
+  #asking = 0;
 
   /**
-   * @param maxWaiting payments that wait behind others of their payer, over all payers; one payer has half of these places at most. A
-   * wait holds a request: this is well below the number of requests that may run
+   * @param maxWaiting payments that wait behind others of their payer, over all payers, and as many that ask again; one payer
+   * has half of either at most. A wait holds a request: twice this is well below the number of requests that may run
    */
   constructor(maxWaiting: number) {
     this.#maxWaiting = maxWaiting;
+    this.#maxAskingOfOne = Math.max(1, Math.min(MAX_ASKING, Math.floor(maxWaiting * PAYERS_SHARE)));
   }
 
   /** Claims one payment. The result is the claim that was made, or why a later look at the chain refuses it. */
   async claim(first: VerifiedPayment, work: FundedClaim): Promise<FundedResult> {
     const claim = await work.claim(first);
     if (claim.kind !== "insufficient" || !claim.unsettled) return { ok: true, claim, verified: first };
+    if (!(await work.mayWait(first))) return { ok: true, claim, verified: first };
     const { option, authorization } = first.payment;
     const payer = `${option.network} ${option.asset} ${authorization.from.toLowerCase()}`;
     const queue = this.#queues.get(payer) ?? { asking: 0, waiting: new Set() };
     const limit = work.limit();
-    if (queue.asking < MAX_ASKING) {
+    if (queue.asking < this.#maxAskingOfOne && this.#asking < this.#maxWaiting) {
       queue.asking++;
+      this.#asking++;
       this.#queues.set(payer, queue);
-    } else if (!(await this.#waitFor(queue, limit))) {
+    } else if (queue.asking === 0 || !(await this.#waitFor(queue, limit))) {
       return { ok: true, claim, verified: first };
     }
     try {
@@ -87,8 +98,12 @@ export class FundedClaims {
 
   #ended(payer: string, queue: PayerQueue): void {
     const [next] = queue.waiting;
-    if (next !== undefined) next();
-    else if (--queue.asking === 0) this.#queues.delete(payer);
+    if (next !== undefined) {
+      next();
+      return;
+    }
+    this.#asking--;
+    if (--queue.asking === 0) this.#queues.delete(payer);
   }
 }
 
@@ -117,11 +132,23 @@ async function claimAgain(
   // Also the first look of one that waited: where funds are gone, each of a long line would end at once, and ask the chain all the same.
   for (let pauseMs = work.pollMs; !limit.aborted; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
     await pause(pauseMs, limit);
-    const again = await work.verify();
+    const again = await verifiedBy(work, limit);
+    if (again === undefined) break;
     if (!again.ok) return again;
     verified = again;
     claim = await work.claim(verified);
     if (claim.kind !== "insufficient" || !claim.unsettled) break;
   }
   return { ok: true, claim, verified };
+}
+
+/** Undefined when the limit fired meanwhile, which the verification ends with as well. */
+async function verifiedBy(work: FundedClaim, limit: AbortSignal): Promise<Verification | undefined> {
+  if (limit.aborted) return undefined;
+  try {
+    return await work.verify();
+  } catch (error) {
+    if (limit.aborted) return undefined;
+    throw error;
+  }
 }

@@ -35,6 +35,13 @@ export type ClaimResult =
   /** An operator has blocked the payer. */
   | { readonly kind: "blocked" };
 
+/** A payment of an account whose value is reserved. */
+export interface InFlightPayment {
+  readonly nonce: `0x${string}`;
+  /** In the asset's smallest unit. */
+  readonly value: bigint;
+}
+
 /** A relayer key that this process holds, with the fencing token of its lease. */
 export interface RelayerLease {
   readonly network: NetworkId;
@@ -125,6 +132,8 @@ export interface Ledger extends AsyncDisposable {
   get(id: SettlementId): Promise<PaymentRecord | undefined>;
   /** The newest claim of the authorization that this id claimed. It may be for another request, and other terms. */
   newest(id: SettlementId): Promise<PaymentRecord | undefined>;
+  /** Payments of an account that are claimed, signed or submitted, in no order. */
+  inFlight(network: NetworkId, asset: Address, from: Address, limit: number): Promise<readonly InFlightPayment[]>;
   /** The stored answer; undefined before it is committed and after its retention. */
   answer(id: SettlementId): Promise<StoredAnswer | undefined>;
   /** Gives a claim of this process up: nothing was charged. False when it was no longer ours. */
@@ -211,6 +220,16 @@ export interface Ledger extends AsyncDisposable {
   expireAnswers(): Promise<number>;
   /** Deletes released claims that were swept and are past their retention, with their events; returns how many. */
   pruneReleased(): Promise<number>;
+  /**
+   * Leaves the result of a facilitator's settlement to one request more: the one that was to have it was answered that the
+   * settlement is pending, or has left.
+   */
+  openResult(id: SettlementId): Promise<void>;
+  /**
+   * True for one request for each {@link Ledger.openResult} before. `isFirst`: also without one, for the first request of
+   * all, since no request was to have this result yet.
+   */
+  takeResult(id: SettlementId, isFirst: boolean): Promise<boolean>;
   /** Sums per asset. */
   sums(): Promise<readonly LedgerSums[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */

@@ -93,6 +93,22 @@ export interface Verifier {
   ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal>;
   /** Everything, in one round trip to the chain. `signer` is what {@link checkFree} said. */
   checkChain(payment: DecodedPayment, signer: "payer" | "unknown", signal?: AbortSignal): Promise<Verification>;
+  /** An account's balance, and which of these nonces are used or cancelled, in one block. */
+  readFunds(account: FundsAccount, nonces: readonly `0x${string}`[]): Promise<PayerFundsReading>;
+}
+
+/** An account and the token that it pays in. */
+export interface FundsAccount {
+  readonly network: NetworkId;
+  readonly asset: Address;
+  readonly from: Address;
+}
+
+/** See {@link Verifier.readFunds}. */
+export interface PayerFundsReading {
+  readonly balance: bigint;
+  /** By nonce, in the order asked for. */
+  readonly used: readonly boolean[];
 }
 
 /**

@@ -1,9 +1,13 @@
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
 import {
   type Address,
   AppError,
   type Clock,
   type ErrorCode,
+  isRecord,
   type NetworkId,
   noMetrics,
   silentLog,
@@ -26,15 +30,19 @@ export const MERCHANTS = [
 const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
-function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault">) {
+function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft">) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
-      const { refusal, fault } = bench();
+      const { refusal, fault, balance } = bench();
       if (fault !== undefined) throw fault;
-      const good = { ok: true as const, payment, kind: "eoa" as const, balance: 1_000_000n, blockNumber: 1n };
+      const good = { ok: true as const, payment, kind: "eoa" as const, balance, blockNumber: 1n };
       return refusal ?? { ...good, chainTimeSeconds: Date.now() / 1_000 };
+    },
+    readFunds: async (_account: unknown, nonces: readonly string[]) => {
+      const { balance, hasLeft } = bench();
+      return { balance, used: nonces.map((nonce) => hasLeft.has(nonce)) };
     },
   };
 }
@@ -96,6 +104,10 @@ export interface FacilitatorBench {
   refusal: PaymentRefusal | undefined;
   /** What looking at the chain throws. */
   fault: Error | undefined;
+  /** Of every payer. */
+  balance: bigint;
+  /** Nonces that the chain has used. */
+  readonly hasLeft: Set<string>;
 }
 
 /** Opens a facilitator whose chain and settler are stand-ins. */
@@ -122,22 +134,77 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     facilitator: new Facilitator(opts, modules),
     refusal: undefined,
     fault: undefined,
+    balance: 1_000_000n,
+    hasLeft: new Set(),
   };
   return bench;
+}
+
+/** What a facilitator answered. */
+export interface Reply {
+  readonly status: number;
+  /** Code of the error body, or what the answer says. */
+  readonly said: string;
+  readonly retryAfter: string | undefined;
+  readonly transaction: unknown;
+}
+
+/** Who sends a request, and how. */
+export interface Sender {
+  readonly localAddress?: string;
+  /** `X-Forwarded-For` */
+  readonly forwarded?: string;
+  /** `Idempotency-Key` */
+  readonly key?: string;
+  /** Ends the connection. */
+  readonly signal?: AbortSignal;
+}
+
+/** Sends a payment to a facilitator's server by a connection of its own, as the client of a loopback address. */
+export function postTo(
+  url: string,
+  path: "verify" | "settle",
+  body: string,
+  { localAddress = "127.0.0.1", forwarded, key, signal }: Sender = {},
+): Promise<Reply> {
+  const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+  const headers = {
+    "content-type": "application/json",
+    ...(forwarded === undefined ? {} : { "x-forwarded-for": forwarded }),
+    ...(key === undefined ? {} : { "idempotency-key": key }),
+  };
+  const opts = { method: "POST", localAddress, headers, agent: false, ...(signal === undefined ? {} : { signal }) };
+  const sent = request(`${url}/${path}`, opts);
+  sent.on("error", reject);
+  const read = async (response: IncomingMessage): Promise<Reply> => {
+    const json: unknown = JSON.parse(await text(response));
+    assert.ok(isRecord(json));
+    const { code, success, isValid, errorReason, invalidReason, transaction } = json;
+    const good = success === true || isValid === true ? "good" : undefined;
+    const said = String(code ?? good ?? errorReason ?? invalidReason);
+    return { status: response.statusCode ?? 0, said, retryAfter: response.headers["retry-after"], transaction };
+  };
+  sent.on("response", (response) => void read(response).then(resolve, reject));
+  sent.end(body);
+  return promise;
 }
 
 /** Fails every settlement, as one that moves no money does. */
 export const failing = (code: ErrorCode) => (): Promise<void> => Promise.reject(new AppError(code));
 
 /** A settle request: what `from` signed with `nonce` for a merchant. */
-export function settleBody(from: Address, nonce: string, payTo: Address): string {
+export function settleBody(from: Address, nonce: string, payTo: Address, identifier?: string): string {
   const now = Math.floor(Date.now() / 1_000);
   const terms = { network: NETWORK, amount: "5000", asset: ASSET, payTo, maxTimeoutSeconds: 600, extra: EXTRA };
   const accepted = { scheme: "exact", ...terms };
   const window = { validAfter: String(now - 600), validBefore: String(now + 600) };
   const authorization = { from, to: payTo, value: "5000", ...window, nonce };
   const signature = `0x${randomBytes(64).toString("hex")}1b`;
-  const paymentPayload = { x402Version: 2, accepted, payload: { signature, authorization } };
+  const extensions =
+    identifier === undefined
+      ? {}
+      : { extensions: { "payment-identifier": { info: { required: false, id: identifier } } } };
+  const paymentPayload = { x402Version: 2, accepted, payload: { signature, authorization }, ...extensions };
   return JSON.stringify({ x402Version: 2, paymentPayload, paymentRequirements: accepted });
 }
 

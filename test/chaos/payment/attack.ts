@@ -294,6 +294,7 @@ function boundsOf(
     holders: [4, "one a process"],
     relayers: [2, "one a key"],
     blocked_payers: [0, "an operator's"],
+    open_results: [payments, "one a payment at most; deleted after a week"],
   };
 }
 

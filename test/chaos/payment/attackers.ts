@@ -236,7 +236,7 @@ export function createAttackers(setup: Setup, random: Random): Attackers {
     const ask = async (path: "settle" | "verify"): Promise<void> => {
       facilitatorCopies.presentations++;
       facilitatorCopies.fundedPresentations++;
-      const { code } = await presentTo(`${facilitator.url}/${path}`, signed, signal);
+      const { code } = await presentTo(`${facilitator.url}/${path}`, signed, { signal });
       if (path === "settle" && code === "SOLD") sold.add(signed);
       if (!signal.aborted) count(facilitatorCopies, `${path}: ${code}`);
     };

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Payer } from "../../support/payer.ts";
 import { keepPace, type Pace, sleep } from "./pace.ts";
 import { present, presentTo, type Shown, type Signed, sign } from "./present.ts";
@@ -111,7 +112,9 @@ export async function createBuyers(setup: Setup, rates: BuyerRates): Promise<Buy
     const payer = payers[turn++ % payers.length];
     if (payer === undefined) throw new TypeError("no buyers");
     const signed = await sign(payer, merchantTerms, { aheadSeconds: setup.aheadSeconds });
-    return begin(settlements, signed, () => presentTo(`${facilitator.url}/settle`, signed));
+    // As a seller that asks again after a lost answer.
+    const key = randomUUID();
+    return begin(settlements, signed, () => presentTo(`${facilitator.url}/settle`, signed, { key }));
   };
 
   const buyNext = async (): Promise<void> => {

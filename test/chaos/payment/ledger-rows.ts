@@ -24,6 +24,7 @@ export const TABLES = [
   "holders",
   "relayers",
   "blocked_payers",
+  "open_results",
 ] as const;
 
 type Table = (typeof TABLES)[number];

@@ -57,10 +57,14 @@ export async function present({ header }: Signed, to: Presentation): Promise<Sho
 }
 
 /** Presents a payment to a facilitator once. */
-export async function presentTo(url: string, { header }: Signed, signal?: AbortSignal): Promise<Shown> {
+export async function presentTo(
+  url: string,
+  { header }: Signed,
+  { signal, key }: { readonly signal?: AbortSignal; readonly key?: string } = {},
+): Promise<Shown> {
   const paymentPayload = decodeHeader<{ readonly accepted: unknown }>(header);
   const body = JSON.stringify({ x402Version: 2, paymentPayload, paymentRequirements: paymentPayload.accepted });
-  const headers = { "content-type": "application/json" };
+  const headers = { "content-type": "application/json", ...(key === undefined ? {} : { "idempotency-key": key }) };
   try {
     const response = await fetch(url, { method: "POST", body, headers, ...(signal === undefined ? {} : { signal }) });
     const json = (await response.json()) as Readonly<Record<string, unknown>>;

@@ -97,6 +97,8 @@ export async function startSetup(windowSeconds: number): Promise<Setup> {
     port: 0,
     metrics: { port: 0 },
     maxConcurrentRequests: FACILITATOR_PLACES,
+    // All come from one address here.
+    maxConcurrentPerClient: FACILITATOR_PLACES,
     relayer: { keys: [facilitatorKey] },
     payToAllowed: [merchant],
   };

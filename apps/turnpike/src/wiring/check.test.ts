@@ -53,6 +53,18 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf(remote, {}), [], "whoever settles through another needs no keys");
   });
 
+  test("confirmations that a facilitator's clients do not wait for are refused for it, and not for a gateway", () => {
+    const slow = { payment: { networks: [{ ...NETWORK, confirmations: 45 }], settleWaitMs: 300_000 } };
+    const env = { TURNPIKE_FACILITATOR_KEYS: newPrivateKey() };
+    assert.match(
+      only(slow, env, "facilitator"),
+      /^payment\.networks\[0\]\.confirmations: 45 blocks of 2 seconds .*\(60 seconds\); set at most 29$/,
+    );
+    assert.deepEqual(faultsOf(slow), []);
+    const fitting = { payment: { networks: [{ ...NETWORK, confirmations: 29 }], settleWaitMs: 300_000 } };
+    assert.deepEqual(faultsOf(fitting, env, "facilitator"), []);
+  });
+
   test("workers without a relayer key each are refused, unless somebody else settles", () => {
     const three = { gateway: { workers: 3 } };
     const two = { TURNPIKE_RELAYER_KEYS: `${key},${newPrivateKey()}` };

@@ -137,6 +137,22 @@ function workerFaults(config: Config, env: Environment): string[] {
   ];
 }
 
+/** The reference client waits 90 seconds for a settlement; it must hear of a pending one before. */
+export const LONGEST_SETTLE_WAIT_MS = 60_000;
+
+/** Confirmations that a facilitator's clients do not wait for. */
+function waitFaults({ payment }: Config): string[] {
+  return payment.networks.flatMap(({ confirmations, blockTimeSeconds }, at) => {
+    const neededMs = confirmations * blockTimeSeconds * 1_000;
+    // A shorter wait has a fault of its own in the list.
+    if (neededMs < LONGEST_SETTLE_WAIT_MS || payment.settleWaitMs < LONGEST_SETTLE_WAIT_MS) return [];
+    const most = Math.max(1, Math.ceil(LONGEST_SETTLE_WAIT_MS / (blockTimeSeconds * 1_000)) - 1);
+    return [
+      `payment.networks[${at}].confirmations: ${confirmations} blocks of ${blockTimeSeconds} seconds are longer than a facilitator's clients wait (${LONGEST_SETTLE_WAIT_MS / 1_000} seconds); set at most ${most}`,
+    ];
+  });
+}
+
 /** Goes through everything that a start of this role needs of the configuration; asks no network. */
 export function checkRun(config: Config, env: Environment, role: LedgerRole): RunCheck {
   const faults: string[] = [];
@@ -162,6 +178,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
       else if (relayerKeys(config, env, role).length === 0) throw noKeys(path);
     });
   }
+  if (role === "facilitator") faults.push(...waitFaults(config));
   if (role === "gateway") attempt(() => faults.push(...workerFaults(config, env)));
   const { catalogue, faults: changes } = readCatalogue({ ...catalogueOptions(config), sells: isSeller });
   const hasPrices = role === "gateway" || config.facilitator.discoveryUrl !== undefined;

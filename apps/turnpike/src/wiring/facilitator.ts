@@ -4,7 +4,7 @@ import { type Config, relayerKeys } from "@turnpike/config";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
 import { PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { productVersion } from "../cli/version.ts";
-import { requireRunnable } from "./check.ts";
+import { LONGEST_SETTLE_WAIT_MS, requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { accountOf } from "./networks.ts";
 import { offeredOptions } from "./offers.ts";
@@ -16,9 +16,6 @@ export interface FacilitatorService extends AsyncDisposable {
   /** Undefined when there is no metrics server. */
   readonly metricsPort: number | undefined;
 }
-
-/** The reference client waits 90 seconds for a settlement; it must hear of a pending one before. */
-const MAX_SETTLE_WAIT_MS = 60_000;
 
 /** The gateway's services as its own discovery lists and finds them; made from the same configuration. */
 function discoveryOf(config: Config, catalogue: Catalogue): FacilitatorDiscovery | undefined {
@@ -62,8 +59,8 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
-  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes, trustedProxies } =
-    config.facilitator;
+  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, maxConcurrentPerClient } = config.facilitator;
+  const { host, port, maxBodyBytes, trustedProxies } = config.facilitator;
   const receivers = payToAllowed.length > 0 ? payToAllowed : config.payment.networks.map(({ payTo }) => payTo);
   const facilitator = new Facilitator(
     {
@@ -75,7 +72,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
       })),
       ...(payToAny ? {} : { payToAllowed: receivers }),
       minAmountUnits: BigInt(minAmountUnits),
-      settleWaitMs: Math.min(config.payment.settleWaitMs, MAX_SETTLE_WAIT_MS),
+      settleWaitMs: Math.min(config.payment.settleWaitMs, LONGEST_SETTLE_WAIT_MS),
       // The other places are for payments that are brought for the first time, and for verifications.
       maxCopies: Math.max(1, Math.floor(maxConcurrentRequests / 4)),
       unpaidPerClient: () => config.facilitator.unpaidPerClient,
@@ -93,7 +90,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrentRequests },
+        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient },
         { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );

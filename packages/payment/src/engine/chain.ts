@@ -11,6 +11,7 @@ import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { Evidence, PaymentKey } from "../types.ts";
 import { hasCode } from "../verify/reading.ts";
+import { AnchoredRpc } from "./anchored-rpc.ts";
 
 /** Newest block. */
 export interface Head {
@@ -107,16 +108,20 @@ export interface SettlementChain {
 /** More transactions than any node's pool holds of one account. */
 const MAX_PENDING = 1_024n;
 
-/** Reads and sends over JSON-RPC. */
+/** Reads and sends over JSON-RPC. Nothing is read of another chain than the one that was seen first: see {@link AnchoredRpc}. */
 export class RpcSettlementChain implements SettlementChain {
-  readonly #rpc: EvmRpc;
+  readonly #rpc: AnchoredRpc;
+  /** For what may be sent to any chain. */
+  readonly #plain: EvmRpc;
 
-  constructor(rpc: EvmRpc) {
-    this.#rpc = rpc;
+  /** `finalityBlocks`: depth from which a block identifies the chain; without it none does. */
+  constructor(rpc: EvmRpc, { finalityBlocks }: { readonly finalityBlocks?: number } = {}) {
+    this.#plain = rpc;
+    this.#rpc = new AnchoredRpc(rpc, finalityBlocks);
   }
 
   async head(signal?: AbortSignal): Promise<Head> {
-    return readHead(await this.#call("eth_getBlockByNumber", ["latest", false], signal), this.#rpc.host);
+    return this.#newest(await this.#call("eth_getBlockByNumber", ["latest", false], signal));
   }
 
   async poll(hashes: readonly string[], relayers: readonly Address[], signal?: AbortSignal): Promise<ChainView> {
@@ -137,7 +142,7 @@ export class RpcSettlementChain implements SettlementChain {
       const nonce = decodeQuantity(okResult(replies[hashes.length + at]));
       if (nonce !== undefined) nonces.set(relayer, Number(nonce));
     }
-    return { head: readHead(okResult(replies.at(-1)), this.#rpc.host), mined, nonces };
+    return { head: this.#newest(okResult(replies.at(-1))), mined, nonces };
   }
 
   async mined(hash: string, signal?: AbortSignal): Promise<MinedTransaction | undefined> {
@@ -145,7 +150,7 @@ export class RpcSettlementChain implements SettlementChain {
   }
 
   async send(raw: Uint8Array, signal?: AbortSignal): Promise<{ readonly kind: Broadcast; readonly message: string }> {
-    const reply = await this.#rpc.call("eth_sendRawTransaction", [bytesToHex0x(raw)], signal);
+    const reply = await this.#plain.call("eth_sendRawTransaction", [bytesToHex0x(raw)], signal);
     return reply.ok ? { kind: "sent", message: "" } : { kind: classify(reply.message), message: reply.message };
   }
 
@@ -193,7 +198,7 @@ export class RpcSettlementChain implements SettlementChain {
   async withCode(accounts: readonly Address[], signal?: AbortSignal): Promise<ReadonlySet<Address>> {
     const calls = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
     const replies = await this.#rpc.batch(calls, signal);
-    return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc: this.#rpc })));
+    return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc: this.#plain })));
   }
 
   async block(number: bigint, signal?: AbortSignal): Promise<Head | undefined> {
@@ -226,6 +231,12 @@ export class RpcSettlementChain implements SettlementChain {
       const hash = isRecord(log) ? log.transactionHash : undefined;
       return isHex(hash) ? hash : unreadable(host, "eth_getLogs");
     });
+  }
+
+  #newest(block: unknown): Head {
+    const head = readHead(block, this.#rpc.host);
+    this.#rpc.saw(head.number);
+    return head;
   }
 
   async #call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> {

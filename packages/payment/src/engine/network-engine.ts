@@ -102,7 +102,7 @@ export class NetworkEngine implements AsyncDisposable {
     const track = (job: Promise<unknown>): void => this.#track(job);
     const accounts = (): readonly RelayerAccount[] => this.#keyring.held();
 
-    const chain = new RpcSettlementChain(rpc);
+    const chain = new RpcSettlementChain(rpc, net);
     this.#chain = chain;
     const onNewBlock = (): void => track(this.#keyring.readBalances());
     this.#head = new HeadTracker({ chain, clock, onNewBlock });

@@ -18,9 +18,11 @@ import type { SettleResponse } from "./results.ts";
 import { createFacilitatorServer } from "./server.ts";
 
 const ledger = testLedger({ poolSize: 8 });
+const KEY = "one-seller";
+const CALLER = { client: "client", key: KEY };
 
 async function settle({ facilitator }: FacilitatorBench, body: string): Promise<string> {
-  const result = await facilitator.settle(utf8ToBytes(body), AbortSignal.timeout(60_000), "client");
+  const result = await facilitator.settle(utf8ToBytes(body), AbortSignal.timeout(60_000), CALLER);
   if (result.kind === "error") return result.code;
   return result.body.success ? "success" : (result.body.errorReason ?? "no reason");
 }
@@ -75,11 +77,18 @@ test("a claim does not stay behind when the ledger cannot say how it stands afte
 test("attack: copies of one pending payment leave places for the settlements of others", async () => {
   const bench = openFacilitator(ledger(), { maxCopies: 8 });
   await using server = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 32 },
+    {
+      host: "127.0.0.1",
+      port: 0,
+      trustedProxies: [],
+      maxBodyBytes: 65_536,
+      maxConcurrentRequests: 32,
+      maxConcurrentPerClient: 32,
+    },
     { facilitator: bench.facilitator, log: silentLog },
   );
   const ask = async (body: string): Promise<SettleResponse> => {
-    const init = { method: "POST", body, headers: { "content-type": "application/json" } };
+    const init = { method: "POST", body, headers: { "content-type": "application/json", "idempotency-key": KEY } };
     return (await (await fetch(`${server.url}/settle`, init)).json()) as SettleResponse;
   };
   const nonce = newNonce();

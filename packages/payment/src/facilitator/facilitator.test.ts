@@ -21,6 +21,8 @@ let finds = 0;
 let early = 0;
 let server: FacilitatorServer;
 let client: HTTPFacilitatorClient;
+/** Of a facilitator that settles for any receiver. */
+let toAny: HTTPFacilitatorClient;
 const owned = new AsyncDisposableStack();
 
 before(async () => {
@@ -55,25 +57,26 @@ before(async () => {
   };
   const verifier = owned.use(new EvmVerifier({ networks: [asset], workers: 0 }, modules));
   const settler = owned.use(await createEngine(bed.options([key]), modules));
-  const facilitator = new Facilitator(
-    {
-      assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
-      payToAllowed: [PAY_TO],
-      minAmountUnits: 1_000n,
-      settleWaitMs: 60_000,
-      signers: [privateKeyToAddress(key)],
-      unpaidPerClient: () => ({ burst: 1_000, perSecond: 1 }),
-      unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
-    },
-    { ...modules, verifier, settler },
-  );
-  server = owned.use(
-    await createFacilitatorServer(
-      { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 },
-      { facilitator, log: silentLog },
-    ),
-  );
+  const opts = {
+    assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
+    minAmountUnits: 1_000n,
+    settleWaitMs: 60_000,
+    signers: [privateKeyToAddress(key)],
+    unpaidPerClient: () => ({ burst: 1_000, perSecond: 1 }),
+    unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
+  };
+  const serve = async (facilitator: Facilitator): Promise<FacilitatorServer> =>
+    owned.use(
+      await createFacilitatorServer(
+        { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 },
+        { facilitator, log: silentLog },
+      ),
+    );
+  server = await serve(new Facilitator({ ...opts, payToAllowed: [PAY_TO] }, { ...modules, verifier, settler }));
   client = new HTTPFacilitatorClient({ url: server.url });
+  toAny = new HTTPFacilitatorClient({
+    url: (await serve(new Facilitator(opts, { ...modules, verifier, settler }))).url,
+  });
 });
 after(() => owned?.disposeAsync());
 
@@ -138,23 +141,48 @@ test("the reference client gets the supported kinds, verifies and settles", asyn
   assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
 });
 
-test("ten copies of one settle request have one settlement and ten equal answers", async () => {
+/** The reference client of a seller that sends a key. */
+const clientWith = (key: string): HTTPFacilitatorClient =>
+  new HTTPFacilitatorClient({
+    url: server.url,
+    createAuthHeaders: async () => ({ verify: {}, settle: { "Idempotency-Key": key }, supported: {} }),
+  });
+
+test("attack: ten copies of one settle request have one settlement and one success", async () => {
   const payer = await bed.payer(10n * PRICE);
   const payload = await pay(payer);
   const paid = await bed.balance(PAY_TO);
   const answers = await Promise.all(Array.from({ length: 10 }, () => client.settle(payload, requirements)));
-  assert.deepEqual(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
-  assert.equal(answers[0]?.success, true);
-  assert.deepEqual(await client.settle(payload, requirements), answers[0]);
+  const [settled, ...more] = answers.filter(({ success }) => success);
+  assert.ok(settled !== undefined && more.length === 0);
+  const copies = answers.filter(({ success }) => !success);
+  assert.ok(copies.every(({ errorReason }) => errorReason === "duplicate_settlement"));
+  const later = await client.settle(payload, requirements);
+  assert.deepEqual(
+    [later.success, later.errorReason, later.transaction],
+    [false, "duplicate_settlement", settled.transaction],
+  );
   assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
 });
 
-test("a request that looked before another one's claim gets that one's settlement, not a refusal", async () => {
+test("ten copies with the key of one seller have ten equal answers", async () => {
+  const payload = await pay(await bed.payer(10n * PRICE));
+  const seller = clientWith("a-sale-of-one-seller");
+  const paid = await bed.balance(PAY_TO);
+  const answers = await Promise.all(Array.from({ length: 10 }, () => seller.settle(payload, requirements)));
+  assert.deepEqual(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
+  assert.equal(answers[0]?.success, true);
+  assert.deepEqual(await seller.settle(payload, requirements), answers[0]);
+  assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
+});
+
+test("a request that looked before the claim of its first copy gets that one's settlement, not a refusal", async () => {
   const payload = await pay(await bed.payer(PRICE));
-  const settled = await client.settle(payload, requirements);
+  const seller = clientWith("another-sale");
+  const settled = await seller.settle(payload, requirements);
   assert.equal(settled.success, true);
   early = 1;
-  assert.deepEqual(await client.settle(payload, requirements), settled);
+  assert.deepEqual(await seller.settle(payload, requirements), settled);
   assert.equal(early, 0);
 });
 
@@ -267,6 +295,17 @@ test("what is not worth its gas, or for somebody else, is not settled", async ()
   assert.deepEqual([answer.success, answer.errorReason], [false, "invalid_exact_evm_recipient_mismatch"]);
 });
 
+test("attack: a payer that is its own receiver is not settled, here or for any receiver", async () => {
+  const payer = await bed.payer(PRICE);
+  const own = { ...requirements, payTo: payer.address };
+  const payload = { ...(await pay(payer, { to: payer.address })), accepted: own };
+  for (const to of [client, toAny]) {
+    const settled = await to.settle(payload, own);
+    assert.deepEqual([settled.success, settled.errorReason], [false, "invalid_exact_evm_recipient_mismatch"]);
+    assert.equal((await to.verify(payload, own)).isValid, false);
+  }
+});
+
 test("more requests at once than it takes are answered 503", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   const { promise: full, resolve: fill } = Promise.withResolvers<void>();
@@ -282,7 +321,14 @@ test("more requests at once than it takes are answered 503", async () => {
     missing: () => Promise.resolve([]),
   };
   await using narrow = await createFacilitatorServer(
-    { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 2 },
+    {
+      host: "127.0.0.1",
+      port: 0,
+      trustedProxies: [],
+      maxBodyBytes: 65_536,
+      maxConcurrentRequests: 2,
+      maxConcurrentPerClient: 2,
+    },
     { facilitator: busy, log: silentLog },
   );
   const ask = (path: string) =>

@@ -6,10 +6,12 @@ import type { Settler } from "../settler.ts";
 import type { DecodedPayment, PaymentRefusal } from "../types.ts";
 import { endRefused, type UnpaidAttempt, UnpaidLimit, type UnpaidRule } from "../unpaid-limit.ts";
 import type { EvmVerifier } from "../verify/verifier.ts";
+import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { type PaymentCheckOptions, PaymentChecks } from "./payment-checks.ts";
 import { type FacilitatorAsset, readRequest } from "./request.ts";
 import {
+  DUPLICATE_REASON,
   type FacilitatorResult,
   failedWith,
   isOurFault,
@@ -21,7 +23,7 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "./results.ts";
-import { endSettling, FacilitatorSettlement } from "./settlement.ts";
+import { endSettling, FacilitatorSettlement, type SettleRequest } from "./settlement.ts";
 
 /** What a facilitator settles, and how much of what does not pay it bears. */
 export interface FacilitatorOptions extends PaymentCheckOptions {
@@ -40,7 +42,7 @@ export interface FacilitatorOptions extends PaymentCheckOptions {
 
 /** Modules of a {@link Facilitator}, which owns none of them. */
 export interface FacilitatorModules {
-  readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
+  readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner" | "readFunds">;
   /** A ledger of its own: the gateway's claims are for requests, these are for requirements. */
   readonly ledger: Ledger;
   readonly settler: Settler;
@@ -82,11 +84,11 @@ export class Facilitator {
     this.#checks = new PaymentChecks(opts, { verifier, settler, payers });
     this.#settlement = new FacilitatorSettlement(
       { maxCopies: opts.maxCopies ?? 64 },
-      { checks: this.#checks, ledger, settler, payers, clock, log },
+      { checks: this.#checks, verifier, ledger, settler, payers, clock, log },
     );
   }
 
-  /** Whether a payment is valid and would be settled; nothing is claimed. */
+  /** Whether a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
   async verify(body: Uint8Array, signal: AbortSignal, client: string): Promise<FacilitatorResult<VerifyResponse>> {
     const attempt = this.#clients.begin(client);
     if (!attempt.ok) {
@@ -104,16 +106,23 @@ export class Facilitator {
     }
   }
 
-  /** Idempotent: the same payment for the same requirements has one result, however often it is asked for. */
-  async settle(body: Uint8Array, signal: AbortSignal, client: string): Promise<FacilitatorResult<SettleResponse>> {
-    const attempt = this.#clients.begin(client);
+  /**
+   * Settles a payment. Its success has one caller, the first one: a copy is refused as `duplicate_settlement`, unless it
+   * has the key of that caller.
+   */
+  async settle(
+    body: Uint8Array,
+    signal: AbortSignal,
+    caller: SettleCaller,
+  ): Promise<FacilitatorResult<SettleResponse>> {
+    const attempt = this.#clients.begin(caller.client);
     if (!attempt.ok) {
-      const result = await this.#outcomeOrRefusal(body, signal, rateLimited(attempt.waitSeconds));
+      const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(attempt.waitSeconds));
       this.#countSettle(result);
       return result;
     }
     try {
-      return await this.#settleAs(attempt, body, signal);
+      return await this.#settleAs(attempt, body, signal, caller);
     } catch (error) {
       if (isAppError(error)) endRefused(attempt, error.code);
       else attempt.excused();
@@ -164,12 +173,17 @@ export class Facilitator {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const result = read.kind === "refused" ? read.refusal : await this.#checks.verifySale(read.request.payment, signal);
-    this.#count("verify", result.ok ? "valid" : result.code);
+    const result = read.kind === "refused" ? read.refusal : await this.#checks.verifySale(read.payment, signal);
+    const isDuplicate = result.ok && (await this.#settlement.isClaimed(result.payment));
+    this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
     if (result.ok) attempt.excused();
     else endRefused(attempt, result.code);
     if (!result.ok && isOurFault(result)) return refusalError(result);
-    const payer = read.kind === "read" ? read.request.payment.authorization.from : read.payer;
+    const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
+    if (isDuplicate) {
+      const said = { invalidReason: DUPLICATE_REASON, invalidMessage: "This payment is settled for another request." };
+      return { kind: "answer", body: { isValid: false, ...said, payer } };
+    }
     if (result.ok) return { kind: "answer", body: { isValid: true, payer } };
     const invalidMessage = result.message ?? errorRow(result.code).message;
     const invalidReason = reasonOf(result.code);
@@ -180,6 +194,7 @@ export class Facilitator {
     attempt: UnpaidAttempt,
     body: Uint8Array,
     signal: AbortSignal,
+    caller: SettleCaller,
   ): Promise<FacilitatorResult<SettleResponse>> {
     const read = readRequest(body, this.#opts.assets);
     if (read.kind === "malformed") {
@@ -190,11 +205,12 @@ export class Facilitator {
       this.#count("settle", read.refusal.code);
       return failedWith(read, read.refusal.code, read.refusal.message);
     }
-    const settling = await this.#settlement.settle(read.request, this.#waitLimit(signal));
+    const { payment } = read;
+    const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
     endSettling(this.#clients, attempt, settling);
     const { result } = settling;
     if (isPending(result)) {
-      this.#pending.set(paymentName(read.request.payment), true, this.#modules.clock.monotonicMs());
+      this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
     }
     this.#countSettle(result);
     return result;
@@ -204,14 +220,15 @@ export class Facilitator {
   async #outcomeOrRefusal(
     body: Uint8Array,
     signal: AbortSignal,
+    caller: SettleCaller,
     refusal: PaymentRefusal,
   ): Promise<FacilitatorResult<SettleResponse>> {
     const read = readRequest(body, this.#opts.assets);
     const nowMs = this.#modules.clock.monotonicMs();
-    const wasPending =
-      read.kind === "read" && this.#pending.get(paymentName(read.request.payment), nowMs) !== undefined;
+    const wasPending = read.kind === "read" && this.#pending.get(paymentName(read.payment), nowMs) !== undefined;
     if (!wasPending) return refusalError(refusal);
-    const { result, id } = await this.#settlement.settle(read.request, this.#waitLimit(signal), refusal);
+    const request = requestOf(read.payment, caller, body);
+    const { result, id } = await this.#settlement.settle(request, this.#waitLimit(signal), refusal);
     if (id !== undefined && result.kind === "answer" && result.body.success) this.#clients.settled(id);
     return result;
   }
@@ -227,6 +244,10 @@ export class Facilitator {
   #countSettle(result: FacilitatorResult<SettleResponse>): void {
     this.#count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
   }
+}
+
+function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
+  return { payment, binding: bindingOf(caller, payment.identifier, body), gone: caller.gone };
 }
 
 function paymentName(payment: DecodedPayment): string {

@@ -38,7 +38,11 @@ export class PaymentChecks {
   }
 
   /** Refuses what is not settled here for any client: every settlement costs this facilitator gas. */
-  unserved({ option }: DecodedPayment): PaymentRefusal | undefined {
+  unserved({ option, authorization }: DecodedPayment): PaymentRefusal | undefined {
+    // It is free to its payer however often it is settled, and buys nothing from anybody.
+    if (sameAddress(authorization.from, option.payTo)) {
+      return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "The payer is the receiver." };
+    }
     if (this.#payToAllowed !== undefined && !this.#payToAllowed.some((one) => sameAddress(one, option.payTo))) {
       return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "This receiver is not served here." };
     }

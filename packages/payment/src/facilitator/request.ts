@@ -21,17 +21,16 @@ export interface FacilitatorAsset {
   readonly version: string;
 }
 
-/** What a verify or settle request asks about. */
-export interface FacilitatorRequest {
-  /** `payloadDigest` is over what is signed and the signature, so that another spelling is the same payment. */
-  readonly payment: DecodedPayment;
-  /** SHA-256 over what is required. */
-  readonly requirementsDigest: Uint8Array;
-}
-
 /** Result of {@link readRequest}: `malformed` is about the request, `refused` about the payment in it. */
 export type ReadRequest =
-  | { readonly kind: "read"; readonly request: FacilitatorRequest }
+  | {
+      readonly kind: "read";
+      /**
+       * `payloadDigest` is over what is required, what is signed and the signature, so that another spelling is the same
+       * payment.
+       */
+      readonly payment: DecodedPayment;
+    }
   | { readonly kind: "malformed"; readonly message: string }
   | {
       readonly kind: "refused";
@@ -71,8 +70,7 @@ export function readRequest(body: Uint8Array, assets: readonly FacilitatorAsset[
     return refused("`accepted` of the payload is not `paymentRequirements`.");
   }
   const payloadDigest = digestOf(payload, option);
-  const requirementsDigest = sha256(utf8ToBytes(JSON.stringify(canonical(option))));
-  return { kind: "read", request: { payment: { ...payload, payloadDigest, option }, requirementsDigest } };
+  return { kind: "read", payment: { ...payload, payloadDigest, option } };
 }
 
 function readRequirements(value: unknown): PaymentOption | string {

@@ -127,6 +127,28 @@ export function settleResultOf(record: PaymentRecord, payment: DecodedPayment): 
   }
 }
 
+/** What copies of a payment that is another request's are refused with; as the reference's facilitators for other chains say it. */
+export const DUPLICATE_REASON = "duplicate_settlement";
+
+/** The settle result of a copy: the payment is, or was, settled for another request. */
+export function duplicateOf(record: PaymentRecord, payment: DecodedPayment): FacilitatorResult<SettleResponse> {
+  return {
+    kind: "answer",
+    body: {
+      success: false,
+      errorReason: DUPLICATE_REASON,
+      errorMessage: "This payment is settled for the request that brought it first.",
+      transaction: record.evidence?.transaction ?? record.transaction ?? "",
+      ...partiesOf(payment),
+    },
+  };
+}
+
+/** True for the result that {@link duplicateOf} makes. */
+export function isDuplicate(result: FacilitatorResult<SettleResponse>): boolean {
+  return result.kind === "answer" && result.body.errorReason === DUPLICATE_REASON;
+}
+
 /** True when the settlement has no result yet: the same payload is to be sent again. */
 export function isPending(result: FacilitatorResult<SettleResponse>): boolean {
   return result.kind === "answer" && result.body.errorReason === "settlement_pending";

@@ -12,8 +12,10 @@ import {
   type Log,
 } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { isRetryKey, type SettleCaller } from "./caller.ts";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator } from "./facilitator.ts";
+import { Places } from "./places.ts";
 import type { FacilitatorResult } from "./results.ts";
 
 /** Where a facilitator listens, and bounds of what it accepts. */
@@ -28,6 +30,8 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly trustedProxies: readonly string[];
   /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
   readonly maxConcurrentRequests: number;
+  /** Of one client at once; more are answered 429. A quarter of all by default. */
+  readonly maxConcurrentPerClient?: number;
 }
 
 /** Modules of a facilitator's server, which owns none of them. */
@@ -71,6 +75,7 @@ export class FacilitatorServer implements AsyncDisposable {
   readonly #modules: FacilitatorServerModules;
   readonly #app: FastifyInstance;
   readonly #clientIp: ReturnType<typeof createClientIp>;
+  readonly #clientPlaces: Places;
   readonly #stopping = new AbortController();
   #port = 0;
   #running = 0;
@@ -79,6 +84,8 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#opts = opts;
     this.#modules = modules;
     this.#clientIp = createClientIp(opts.trustedProxies);
+    const perClient = opts.maxConcurrentPerClient ?? Math.max(1, Math.floor(opts.maxConcurrentRequests / 4));
+    this.#clientPlaces = new Places(perClient);
     this.#app = fastify({
       bodyLimit: opts.maxBodyBytes,
       requestTimeout: opts.requestTimeoutMs ?? 10_000,
@@ -140,10 +147,10 @@ export class FacilitatorServer implements AsyncDisposable {
     const app = this.#app;
     const { facilitator, discovery } = this.#modules;
     app.post("/verify", (request, reply) =>
-      this.#answer(request, reply, (body, signal, client) => facilitator.verify(body, signal, client)),
+      this.#answer(request, reply, (body, signal, { client }) => facilitator.verify(body, signal, client)),
     );
     app.post("/settle", (request, reply) =>
-      this.#answer(request, reply, (body, signal, client) => facilitator.settle(body, signal, client)),
+      this.#answer(request, reply, (body, signal, caller) => facilitator.settle(body, signal, caller)),
     );
     app.get("/supported", async () => facilitator.supported());
     discoveryRoutes(app, fail, discovery);
@@ -154,22 +161,47 @@ export class FacilitatorServer implements AsyncDisposable {
     });
   }
 
-  /** Verifies or settles what a request asks about, unless too many are under way. */
+  /** Verifies or settles what a request asks about, unless too many are under way, of all or of its client. */
   async #answer<T>(
     request: FastifyRequest,
     reply: FastifyReply,
-    work: (body: Uint8Array, signal: AbortSignal, client: string) => Promise<FacilitatorResult<T>>,
+    work: (body: Uint8Array, signal: AbortSignal, caller: SettleCaller) => Promise<FacilitatorResult<T>>,
   ): Promise<FastifyReply> {
+    // Node joins the values of a repeated header by a comma and a space, which no key has.
+    const key = request.headers["idempotency-key"]?.toString();
+    if (key !== undefined && !isRetryKey(key)) {
+      const message = "`Idempotency-Key` must be 1 to 255 visible ASCII characters.";
+      return fail(request, reply, "MALFORMED_REQUEST", { message });
+    }
     if (this.#running >= this.#opts.maxConcurrentRequests) return fail(request, reply, "OVERLOADED");
+    const client = clientKey(this.#clientIp(request.raw));
+    const leave = this.#clientPlaces.take(client);
+    if (leave === undefined) {
+      const message = "This client has as many requests under way as it may have.";
+      return fail(request, reply, "PAYMENT_RATE_LIMITED", { message, retryAfterSeconds: 1 });
+    }
     this.#running++;
     try {
       const body = request.body instanceof Uint8Array ? request.body : new Uint8Array();
-      const result = await work(body, this.#stopping.signal, clientKey(this.#clientIp(request.raw)));
+      const caller = { client, key, gone: goneSignal(reply) };
+      const result = await work(body, this.#stopping.signal, caller);
       return result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
     } finally {
+      leave();
       this.#running--;
     }
   }
+}
+
+/** Fires when the connection ends before the answer is written. */
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  const end = (): void => {
+    if (!raw.writableFinished) gone.abort();
+  };
+  if (raw.destroyed) end();
+  else raw.once("close", end);
+  return gone.signal;
 }
 
 function fail(

@@ -10,15 +10,28 @@ import {
 import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
+import { PayerFunds } from "../payer-funds.ts";
 import { newRecord, type PaymentPurpose, paymentKey, saleOf, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
-import type { DecodedPayment, PaymentRecord, PaymentRefusal, StoredAnswer, VerifiedPayment } from "../types.ts";
+import type {
+  DecodedPayment,
+  PaymentRecord,
+  PaymentRefusal,
+  StoredAnswer,
+  Verification,
+  VerifiedPayment,
+  Verifier,
+} from "../types.ts";
 import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limit.ts";
+import type { CallerBinding } from "./caller.ts";
 import { type PaymentChecks, payerName } from "./payment-checks.ts";
-import type { FacilitatorRequest } from "./request.ts";
+import { Places } from "./places.ts";
+import { ResultLease } from "./result-lease.ts";
 import {
+  duplicateOf,
   type FacilitatorResult,
   failedWith,
+  isDuplicate,
   isPending,
   partiesOf,
   rateLimited,
@@ -30,12 +43,21 @@ import {
 /** Modules of a {@link FacilitatorSettlement}, which owns none of them. */
 export interface FacilitatorSettlementModules {
   readonly checks: PaymentChecks;
+  readonly verifier: Pick<Verifier, "readFunds">;
   readonly ledger: Ledger;
   readonly settler: Settler;
   /** Tokens of payers whose settlements may fail or be under way. */
   readonly payers: UnpaidLimit;
   readonly clock: Clock;
   readonly log: Log;
+}
+
+/** A payment, and the request that asks for its settlement. */
+export interface SettleRequest {
+  readonly payment: DecodedPayment;
+  readonly binding: CallerBinding;
+  /** Fires when the request's connection ends before its answer is written. */
+  readonly gone: AbortSignal | undefined;
 }
 
 /** The result of a settle request, and which request claimed the payment. */
@@ -53,27 +75,40 @@ const ANSWER: StoredAnswer = { contentType: "application/json", body: new Uint8A
 const CLAIM_POLL_MS = 100;
 /** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
 const MAX_COPIES_OF_ONE = 16;
+/** How long after its claim a caller may still ask for the result of a payment: ours asks for as long as windows are open. */
+const RESULT_MS = 86_400_000;
 
-/** Settles one payment for one set of requirements, once: verify, claim, settle, conclude, or join an earlier request. */
+/**
+ * Settles one payment once: verify, claim, settle, conclude. Its success is the first caller's: a seller hands something
+ * out for each success that it sees. The same request may have it again by a key of that caller, or, where the caller has
+ * none and did not get it, one copy of the request may; every other one is a duplicate.
+ */
 export class FacilitatorSettlement {
   readonly #maxCopies: number;
   readonly #modules: FacilitatorSettlementModules;
   readonly #fundedClaims: FundedClaims;
+  readonly #payerFunds: PayerFunds;
+  readonly #payerPlaces: Places;
   readonly #copiesOf = new Map<SettlementId, number>();
   #copies = 0;
 
-  /** `maxCopies`: most requests that wait for payments which other requests brought, and most that wait for funds of their payer. */
+  /**
+   * `maxCopies`: most requests that wait for payments which other requests brought, most that wait for funds of their payer,
+   * and most settlements of one payer at once.
+   */
   constructor({ maxCopies }: { readonly maxCopies: number }, modules: FacilitatorSettlementModules) {
     this.#maxCopies = maxCopies;
     this.#fundedClaims = new FundedClaims(maxCopies);
+    this.#payerFunds = new PayerFunds(modules);
+    this.#payerPlaces = new Places(maxCopies);
     this.#modules = modules;
   }
 
   /**
-   * Settles a request, or joins an earlier one of the same payment. `unlessKnown` is the refusal of a payment that is not
+   * Settles a request, or joins an earlier one of the same payment and caller. `unlessKnown` is the refusal of a payment that is not
    * in the ledger yet; without it, such a payment is verified and begun.
    */
-  async settle(request: FacilitatorRequest, limit: AbortSignal, unlessKnown?: PaymentRefusal): Promise<Settling> {
+  async settle(request: SettleRequest, limit: AbortSignal, unlessKnown?: PaymentRefusal): Promise<Settling> {
     const { checks, ledger } = this.#modules;
     const { payment } = request;
     const refused = checks.unserved(payment);
@@ -84,33 +119,64 @@ export class FacilitatorSettlement {
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return this.#join(known, request, limit);
     if (unlessKnown !== undefined) return { result: refusedWith(payment, unlessKnown) };
-    const verified = await checks.verify(payment, limit, true, signed.signer);
+    const verified = await this.#verify(payment, limit, signed.signer);
     return verified.ok ? this.#begin(verified, request, limit) : this.#refuse(request, verified, limit);
   }
 
+  /** Verifies for the first time. A chain that does not answer in time is our fault, and no fault of the program. */
+  async #verify(payment: DecodedPayment, limit: AbortSignal, signer: "payer" | "unknown"): Promise<Verification> {
+    try {
+      return await this.#modules.checks.verify(payment, limit, true, signer);
+    } catch (error) {
+      if (limit.aborted && !isAppError(error)) return { ok: false, code: "SETTLEMENT_UNAVAILABLE" };
+      throw error;
+    }
+  }
+
+  /** True when a payment is claimed, or was settled, by any request. */
+  async isClaimed(payment: DecodedPayment): Promise<boolean> {
+    const known = await this.#modules.ledger.find(paymentKey(payment.option, payment));
+    return known !== undefined && known.state !== "released";
+  }
+
   /** The result of a payment that is in the ledger, after waiting for its end where there is a place to wait. */
-  async #join(
-    found: PaymentRecord,
-    { payment, requirementsDigest }: FacilitatorRequest,
-    signal: AbortSignal,
-  ): Promise<Settling> {
-    const isSame =
-      bytesEqual(found.payloadDigest, payment.payloadDigest) && bytesEqual(found.requestHash, requirementsDigest);
-    if (!isSame) return { result: failedWith(partiesOf(payment), "PAYMENT_CONFLICT") };
-    const result = settleResultOf(await this.#waitAsCopy(found, signal), payment);
-    if (result.kind === "answer" && result.body.success) this.#modules.payers.settled(found.id);
-    return { result, id: found.id };
+  async #join(found: PaymentRecord, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
+    const { payment, binding } = request;
+    const { id } = found;
+    if (!bytesEqual(found.payloadDigest, payment.payloadDigest)) {
+      return { result: failedWith(partiesOf(payment), "PAYMENT_CONFLICT") };
+    }
+    // What failed has no success that two could have.
+    if (found.state === "failed" || found.state === "disputed") return { result: settleResultOf(found, payment), id };
+    if (!(await this.#mayHaveResult(found, binding))) return { result: duplicateOf(found, payment), id };
+    const lease = this.#leaseOf(id, request);
+    const result = settleResultOf(await this.#waitAsCopy(found, binding, signal), payment);
+    if (isPending(result)) await lease?.giveBack();
+    if (result.kind === "answer" && result.body.success) this.#modules.payers.settled(id);
+    return { result, id };
+  }
+
+  async #mayHaveResult(found: PaymentRecord, { digest, mayRepeat }: CallerBinding): Promise<boolean> {
+    const { ledger, clock } = this.#modules;
+    if (!bytesEqual(found.requestHash, digest) || clock.nowMs() - found.createdAtMs > RESULT_MS) return false;
+    // What is owed was answered as failed: no request has had the success that follows.
+    return mayRepeat || ledger.takeResult(found.id, found.state === "owed");
+  }
+
+  /** The lease of a request that is to have the result; undefined where it may be repeated anyway. */
+  #leaseOf(id: SettlementId, { binding, gone }: SettleRequest): ResultLease | undefined {
+    return binding.mayRepeat ? undefined : new ResultLease(id, gone, this.#modules);
   }
 
   /** Waits as one of the copies that may wait at once; where there are too many, the payment stands as it was found. */
-  async #waitAsCopy(found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> {
+  async #waitAsCopy(found: PaymentRecord, binding: CallerBinding, signal: AbortSignal): Promise<PaymentRecord> {
     const { id } = found;
     const others = this.#copiesOf.get(id) ?? 0;
     if (this.#copies >= this.#maxCopies || others >= MAX_COPIES_OF_ONE) return found;
     this.#copies++;
     this.#copiesOf.set(id, others + 1);
     try {
-      return await this.#waitForEnd(found, signal);
+      return await this.#waitForEnd(found, binding, signal);
     } finally {
       this.#copies--;
       const left = (this.#copiesOf.get(id) ?? 1) - 1;
@@ -119,30 +185,51 @@ export class FacilitatorSettlement {
     }
   }
 
-  async #waitForEnd(found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> {
-    const { ledger, settler } = this.#modules;
+  async #waitForEnd(found: PaymentRecord, binding: CallerBinding, signal: AbortSignal): Promise<PaymentRecord> {
+    const { settler } = this.#modules;
     let record = found;
     while (record.state === "claimed" && !signal.aborted) {
       await pause(CLAIM_POLL_MS, signal);
-      record = await standingOf(ledger, record);
+      record = await this.#standing(record, binding);
     }
     if (record.state === "signed" || record.state === "submitted") {
       await settler.wait(record, signal);
-      record = await standingOf(ledger, record);
+      record = await this.#standing(record, binding);
     }
     return record;
   }
 
+  /**
+   * How a claim stands now. A claim that was lost stands as the newer one of the same caller where that may repeat itself;
+   * else the newer one is that of a copy, whose result is not this request's.
+   */
+  async #standing(record: PaymentRecord, { mayRepeat }: CallerBinding): Promise<PaymentRecord> {
+    const { ledger } = this.#modules;
+    if (mayRepeat) return standingOf(ledger, record);
+    return (await ledger.get(record.id)) ?? { ...record, state: "released" };
+  }
+
   /** Claims and settles a verified payment, unless no settler, its cost or its payer's limit is in the way. */
-  async #begin(verified: VerifiedPayment, request: FacilitatorRequest, signal: AbortSignal): Promise<Settling> {
-    const { settler, payers } = this.#modules;
+  async #begin(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
+    const { settler } = this.#modules;
     const { payment } = request;
     if (settler.missing(payment.option.network).length > 0) {
       return { result: { kind: "error", code: "SETTLEMENT_UNAVAILABLE" } };
     }
     const unprofitable = settler.refusal?.(saleOf(verified));
     if (unprofitable !== undefined) return this.#refuse(request, unprofitable, signal);
-    const attempt = payers.begin(payerName(payment));
+    const leave = this.#payerPlaces.take(payerName(payment));
+    if (leave === undefined) return this.#refuse(request, rateLimited(1), signal);
+    try {
+      return await this.#beginOf(verified, request, signal);
+    } finally {
+      leave();
+    }
+  }
+
+  async #beginOf(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
+    const { payers } = this.#modules;
+    const attempt = payers.begin(payerName(request.payment));
     if (!attempt.ok) return this.#refuse(request, rateLimited(attempt.waitSeconds), signal);
     try {
       const settling = await this.#claim(verified, request, signal);
@@ -154,12 +241,13 @@ export class FacilitatorSettlement {
     }
   }
 
-  async #claim(verified: VerifiedPayment, request: FacilitatorRequest, signal: AbortSignal): Promise<Settling> {
+  async #claim(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
     const { checks, ledger, clock } = this.#modules;
     const { payment } = request;
     const record = newRecord(verified, purposeOf(request), clock.nowMs());
     const funded = await this.#fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
+      mayWait: (refused) => this.#payerFunds.carry(refused),
       verify: () => checks.verify(payment, signal, false),
       pollMs: CLAIM_POLL_MS,
       limit: () => signal,
@@ -171,13 +259,15 @@ export class FacilitatorSettlement {
     }
     if (claim.kind === "blocked") return { result: failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED") };
     if (claim.kind !== "claimed") return this.#join(claim.record, request, signal);
-    const result = await this.#settleClaim({ ...record, id: claim.id }, payment, signal);
+    const lease = this.#leaseOf(claim.id, request);
+    const result = await this.#settleClaim({ ...record, id: claim.id }, request, signal);
+    if (isPending(result)) await lease?.giveBack();
     return { result, id: claim.id, isOwn: true };
   }
 
   async #settleClaim(
     claimed: PaymentRecord,
-    payment: DecodedPayment,
+    { payment, binding }: SettleRequest,
     signal: AbortSignal,
   ): Promise<FacilitatorResult<SettleResponse>> {
     const { ledger, settler, log } = this.#modules;
@@ -189,19 +279,23 @@ export class FacilitatorSettlement {
       const code = isAppError(error) ? error.code : "SETTLEMENT_UNAVAILABLE";
       log.warn({ settlementId: id, code }, "a settlement was not committed");
       const released = await ledger.release(id, code);
-      if (!released) return settleResultOf(await standingOf(ledger, claimed), payment);
+      if (!released) return settleResultOf(await this.#standing(claimed, binding), payment);
       return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }
-    return this.#conclude(claimed, payment);
+    return this.#conclude(claimed, payment, binding);
   }
 
   /** The wait for the settlement is over and has shown no end: the ledger says how the claim stands. */
-  async #conclude(claimed: PaymentRecord, payment: DecodedPayment): Promise<FacilitatorResult<SettleResponse>> {
+  async #conclude(
+    claimed: PaymentRecord,
+    payment: DecodedPayment,
+    binding: CallerBinding,
+  ): Promise<FacilitatorResult<SettleResponse>> {
     const { ledger } = this.#modules;
     const { id } = claimed;
-    const now = await standingOf(ledger, claimed).catch(async (error: unknown) => {
+    const now = await this.#standing(claimed, binding).catch(async (error: unknown) => {
       // Where nothing was committed the claim must not stay; what was committed is not released by this. A release that
       // fails is made up for by the ledger.
       await ledger.release(id, "SETTLEMENT_UNAVAILABLE").catch(() => undefined);
@@ -211,14 +305,14 @@ export class FacilitatorSettlement {
     if (now.id !== id || now.state !== "claimed") return settleResultOf(now, payment);
     return (await ledger.release(id, "SETTLEMENT_UNAVAILABLE"))
       ? { kind: "error", code: "SETTLEMENT_UNAVAILABLE" }
-      : settleResultOf(await standingOf(ledger, claimed), payment);
+      : settleResultOf(await this.#standing(claimed, binding), payment);
   }
 
   /**
    * Refuses a payment that was not in the ledger when it was looked for. The same payload may have been claimed and
    * settled meanwhile by another request, which is what the chain refuses: answered as failed, its payer would pay twice.
    */
-  async #refuse(request: FacilitatorRequest, refusal: PaymentRefusal, signal: AbortSignal): Promise<Settling> {
+  async #refuse(request: SettleRequest, refusal: PaymentRefusal, signal: AbortSignal): Promise<Settling> {
     const { payment } = request;
     const now = await this.#modules.ledger.find(paymentKey(payment.option, payment));
     return now === undefined || now.state === "released"
@@ -236,12 +330,13 @@ export function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result
   const { success } = result.body;
   const wasPending = success && id !== undefined && limit.settled(id);
   if (success && (isOwn || wasPending)) attempt.paid();
-  // A seller asks for a payment again until it is settled: that costs no token, and earns none.
-  else if (!isOwn && (success || isPending(result))) attempt.excused();
+  // A seller asks for a payment again until it is settled, and passes copies of its buyers on: that costs no token, and
+  // earns none.
+  else if (!isOwn && (success || isPending(result) || isDuplicate(result))) attempt.excused();
   else if (isPending(result)) attempt.unpaid(id);
   else attempt.unpaid();
 }
 
-function purposeOf(request: FacilitatorRequest): PaymentPurpose {
-  return { serviceId: SERVICE, requestHash: request.requirementsDigest, identifier: undefined };
+function purposeOf({ binding }: SettleRequest): PaymentPurpose {
+  return { serviceId: SERVICE, requestHash: binding.digest, identifier: undefined };
 }

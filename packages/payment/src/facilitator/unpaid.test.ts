@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { type IncomingMessage, request } from "node:http";
-import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { type Address, isRecord, silentLog } from "@turnpike/base";
+import { type Address, silentLog } from "@turnpike/base";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import {
   ASSET,
@@ -14,6 +12,9 @@ import {
   newNonce,
   newPayer,
   openFacilitator,
+  postTo,
+  type Reply,
+  type Sender,
   settleBody,
 } from "../../test/facilitator-fixtures.ts";
 import { testLedger } from "../../test/ledger-fixtures.ts";
@@ -23,44 +24,14 @@ const ledger = testLedger({ poolSize: 8 });
 
 const RULE = { burst: 20, perSecond: 1 };
 
-interface Reply {
-  readonly status: number;
-  /** Code of the error body, or what the answer says. */
-  readonly said: string;
-  readonly retryAfter: string | undefined;
-}
-
 async function open(bend: FacilitatorBend = {}, trustedProxies: readonly string[] = []) {
   const clock = virtualClock();
   const bench = openFacilitator(ledger(), { clock, ...bend });
   const { facilitator } = bench;
   const opts = { host: "127.0.0.1", port: 0, trustedProxies, maxBodyBytes: 65_536, maxConcurrentRequests: 256 };
   const listening = await createFacilitatorServer(opts, { facilitator, log: silentLog });
-  /** Sends a payment as the client of this loopback address. */
-  const post = async (
-    path: "verify" | "settle",
-    body: string,
-    { localAddress = "127.0.0.1", forwarded }: { readonly localAddress?: string; readonly forwarded?: string } = {},
-  ): Promise<Reply> => {
-    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
-    const headers = {
-      "content-type": "application/json",
-      ...(forwarded === undefined ? {} : { "x-forwarded-for": forwarded }),
-    };
-    const sent = request(`${listening.url}/${path}`, { method: "POST", localAddress, headers, agent: false });
-    sent.on("error", reject);
-    const read = async (response: IncomingMessage): Promise<Reply> => {
-      const json: unknown = JSON.parse(await text(response));
-      assert.ok(isRecord(json));
-      const { code, success, isValid, errorReason, invalidReason } = json;
-      const good = success === true || isValid === true ? "good" : undefined;
-      const said = String(code ?? good ?? errorReason ?? invalidReason);
-      return { status: response.statusCode ?? 0, said, retryAfter: response.headers["retry-after"] };
-    };
-    sent.on("response", (response) => void read(response).then(resolve, reject));
-    sent.end(body);
-    return promise;
-  };
+  const post = (path: "verify" | "settle", body: string, sender: Sender = {}): Promise<Reply> =>
+    postTo(listening.url, path, body, sender);
   return { clock, bench, post, [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose]() };
 }
 
@@ -72,7 +43,7 @@ async function each<T>(count: number, work: () => Promise<T>): Promise<T[]> {
   return all;
 }
 
-const LIMITED = { status: 429, said: "PAYMENT_RATE_LIMITED", retryAfter: "1" };
+const LIMITED = { status: 429, said: "PAYMENT_RATE_LIMITED", retryAfter: "1", transaction: undefined };
 
 test("attack: settlements that do not pay are refused after the burst, for that client alone, and come back by time", async () => {
   await using to = await open({ unpaidPerClient: () => RULE });
@@ -153,15 +124,16 @@ test("attack: a claim that was pending and is released is no way around the toke
     settlements++;
     return blocked.promise;
   };
-  const first = to.post("settle", body);
+  const sender = { key: "one-seller" };
+  const first = to.post("settle", body, sender);
   const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
   const { id } = await eventually("it is claimed", () => ledger().find(key));
-  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  assert.equal((await to.post("settle", body, sender)).said, "settlement_pending");
   to.bench.refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
   await to.post("settle", fresh());
   to.bench.refusal = undefined;
   assert.equal(await ledger().release(id, "SERVICE_UNAVAILABLE"), true);
-  const again = to.post("settle", body);
+  const again = to.post("settle", body, sender);
   await eventually("it is refused, or begun", async () => settlements > 1 || (await again).status === 429);
   assert.equal(settlements, 1);
   blocked.resolve();
@@ -207,7 +179,7 @@ test("a sale that the profit rule refuses counts for neither the client nor the 
   await using to = await open({ unpaidPerClient: () => ({ ...rule, burst: 10 }), unpaidPerPayer: () => rule });
   const payer = newPayer();
   to.bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: 30 };
-  const refused = { status: 503, said: "SETTLEMENT_UNPROFITABLE", retryAfter: "30" };
+  const refused = { status: 503, said: "SETTLEMENT_UNPROFITABLE", retryAfter: "30", transaction: undefined };
   for (const path of ["verify", "settle"] as const) {
     const answers = await each(15, () => to.post(path, fresh(payer)));
     assert.ok(
@@ -235,7 +207,11 @@ test("a pending settlement counts until it settles; to ask for it again costs no
   const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
   const record = await eventually("it is submitted", () => ledger().find(key));
   await to.bench.settler.finish(record);
-  assert.ok((await each(10, () => to.post("settle", body))).every(({ said }) => said === "good"));
+  const copies = await each(10, () => to.post("settle", body));
+  assert.deepEqual(
+    copies.map(({ said }) => said),
+    ["good", ...Array.from({ length: 9 }, () => "duplicate_settlement")],
+  );
   to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
   const failed = await each(5, () => to.post("settle", fresh()));
   assert.equal(failed.filter(({ status }) => status === 200).length, 3, "its own token came back with one more");
@@ -251,4 +227,80 @@ test("clients behind a trusted proxy are distinguished; the header of another pe
   assert.equal(await statusOf({ forwarded: "192.0.2.2" }), 200);
   assert.equal(await statusOf({ forwarded: "192.0.2.3", localAddress: "127.0.0.3" }), 200);
   assert.equal(await statusOf({ forwarded: "192.0.2.4", localAddress: "127.0.0.3" }), 429);
+});
+
+test("attack: one client with eight accounts, a payment of each pending, closes the facilitator to nobody", async () => {
+  await using to = await open();
+  to.bench.balance = 5_000n;
+  const accounts = Array.from({ length: 8 }, () => ({ from: newPayer(), nonce: newNonce() }));
+  const localAddress = "127.0.0.2";
+  const pending = accounts.map(({ from, nonce }) => {
+    to.bench.settler.held.add(nonce);
+    return to.post("settle", settleBody(from, nonce, MERCHANTS[0]), { localAddress });
+  });
+  const records = await Promise.all(
+    accounts.map(({ from, nonce }) => {
+      const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+      return eventually("it is pending", async () => {
+        const record = await ledger().find(key);
+        return record !== undefined && to.bench.settler.waiting(record) > 0 && record;
+      });
+    }),
+  );
+  const more = accounts.flatMap(({ from }) =>
+    Array.from({ length: 40 }, () => to.post("settle", fresh(from), { localAddress })),
+  );
+  const saids = (await Promise.all(more)).map(({ status, said }) => `${status} ${said}`);
+  assert.deepEqual(
+    [...new Set(saids)].toSorted(),
+    ["200 invalid_exact_evm_insufficient_balance", "429 PAYMENT_RATE_LIMITED"],
+    "at once, while the first ones are pending",
+  );
+  const honest = await Promise.all(Array.from({ length: 27 }, () => to.post("settle", fresh())));
+  assert.ok(honest.every(({ said }) => said === "good"));
+  for (const record of records) await to.bench.settler.finish(record);
+  assert.ok((await Promise.all(pending)).every(({ said }) => said === "good"));
+});
+
+test("attack: one client with four hundred settlements at once leaves places for others", async () => {
+  await using to = await open();
+  const localAddress = "127.0.0.2";
+  const blocked = Promise.withResolvers<void>();
+  let begun = 0;
+  let refused = 0;
+  to.bench.settler.instead = async () => {
+    begun++;
+    await blocked.promise;
+  };
+  const flood = Array.from({ length: 400 }, async () => {
+    const { status } = await to.post("settle", fresh(), { localAddress });
+    if (status === 429) refused++;
+  });
+  await eventually("each is begun or refused", () => begun + refused === 400);
+  assert.equal(begun, 64);
+  to.bench.settler.instead = undefined;
+  const honest = await Promise.all(Array.from({ length: 27 }, () => to.post("settle", fresh())));
+  assert.ok(honest.every(({ said }) => said === "good"));
+  blocked.resolve();
+  await Promise.all(flood);
+});
+
+test("attack: one payer at many clients has a part of the places", async () => {
+  await using to = await open({ maxCopies: 4 });
+  const payer = newPayer();
+  const blocked = Promise.withResolvers<void>();
+  let begun = 0;
+  let refused = 0;
+  to.bench.settler.instead = async () => {
+    begun++;
+    await blocked.promise;
+  };
+  const flood = Array.from({ length: 12 }, async (_, at) => {
+    const { status } = await to.post("settle", fresh(payer), { localAddress: `127.0.0.${2 + (at % 3)}` });
+    if (status === 429) refused++;
+  });
+  await eventually("each is begun or refused", () => begun + refused === 12);
+  assert.equal(begun, 4);
+  blocked.resolve();
+  await Promise.all(flood);
 });

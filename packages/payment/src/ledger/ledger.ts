@@ -7,6 +7,7 @@ import { Journal } from "./journal.ts";
 import { Leases } from "./leases.ts";
 import { Lookups } from "./lookups.ts";
 import { checkSchema } from "./migrate.ts";
+import { OpenResults } from "./open-results.ts";
 import { Outcomes } from "./outcomes.ts";
 import type { LedgerParts } from "./parts.ts";
 import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
@@ -139,6 +140,7 @@ function ledgerOf(
   const journal = new Journal(parts);
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
+  const results = new OpenResults(parts);
   return {
     claim: (claim) => claims.claim(claim),
     release: (id, reason) => claims.release(id, reason),
@@ -147,6 +149,7 @@ function ledgerOf(
     findByIdentifier: (network, from, identifier) => lookups.findByIdentifier(network, from, identifier),
     get: (id) => lookups.get(id),
     newest: (id) => lookups.newest(id),
+    inFlight: (network, asset, from, limit) => lookups.inFlight(network, asset, from, limit),
     answer: (id) => lookups.answer(id),
     leaseRelayer: (network, relayer, chainNonce) => leases.leaseRelayer(network, relayer, chainNonce),
     returnRelayer: (lease) => leases.returnRelayer(lease),
@@ -176,6 +179,8 @@ function ledgerOf(
     unknownTransfers: (network, places) => lists.unknownTransfers(network, places),
     beginScan: (scan, pauseMs) => lists.beginScan(scan, pauseMs),
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
+    openResult: (id) => results.openResult(id),
+    takeResult: (id, isFirst) => results.takeResult(id, isFirst),
     sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
     list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),
     async ready() {

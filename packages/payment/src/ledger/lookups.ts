@@ -1,4 +1,5 @@
-import { bytesToHex, type NetworkId, type SettlementId } from "@turnpike/base";
+import { type Address, bytesToHex, type NetworkId, type SettlementId } from "@turnpike/base";
+import type { InFlightPayment } from "../ledger-types.ts";
 import type { PaymentKey, PaymentRecord, StoredAnswer } from "../types.ts";
 import { nonceBytes } from "./claims.ts";
 import type { SqlValue, Statement } from "./database.ts";
@@ -55,6 +56,18 @@ export class Lookups {
   async newest(id: SettlementId): Promise<PaymentRecord | undefined> {
     const row = await this.#newest(id);
     return row && rowToRecord(row);
+  }
+
+  async inFlight(
+    network: NetworkId,
+    asset: Address,
+    from: Address,
+    limit: number,
+  ): Promise<readonly InFlightPayment[]> {
+    const { database, statements } = this.#parts;
+    const account = `${network} ${asset.toLowerCase()} ${from.toLowerCase()}`;
+    const rows = await database.run<{ nonce: `0x${string}`; value: string }>(statements.inFlight, [account, limit]);
+    return rows.map(({ nonce, value }) => ({ nonce, value: BigInt(value) }));
   }
 
   async answer(id: SettlementId): Promise<StoredAnswer | undefined> {

@@ -61,6 +61,8 @@ test("the rights that a start asks for are enough for all that a ledger does", a
   await sql(url, "update answers set expires_at = now()");
   assert.equal(await ledger.expireAnswers(), 1);
   assert.equal(await ledger.releaseOrphans(), 0);
+  await ledger.openResult(sent);
+  assert.equal(await ledger.takeResult(sent, false), true);
   assert.equal((await ledger.sums()).length, 1);
   await ledger.returnRelayer(lease);
 });

@@ -13,6 +13,7 @@ export const TABLE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   relayers: ["SELECT", "INSERT", "UPDATE"],
   holders: ["SELECT", "INSERT", "UPDATE", "DELETE"],
   former_ids: ["SELECT", "INSERT"],
+  open_results: ["SELECT", "INSERT", "UPDATE"],
   books: ["SELECT"],
 };
 

@@ -179,6 +179,21 @@ export function ledgerStatements(schema: string) {
     moveCursor: write("moveCursor", `select ${s}.move_cursor($1, $2, $3, $4, $5, $6) as moved`),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     pruneReleased: write("pruneReleased", `select ${s}.prune_released(${ms("$1")}, $2) as pruned`),
+    inFlight: read(
+      "inFlight",
+      `select '0x' || encode(nonce, 'hex') as nonce, value::text as value from ${s}.payments
+        where network || ' ' || asset || ' ' || payer = $1 and state in ('claimed', 'signed', 'submitted') limit $2`,
+    ),
+    openResult: write("openResult", `select ${s}.open_result($1, ${ms("$2")})`),
+    takeResult: write(
+      "takeResult",
+      `update ${s}.open_results set is_open = false where settlement = $1 and is_open returning settlement`,
+    ),
+    takeFirstResult: write(
+      "takeFirstResult",
+      `insert into ${s}.open_results (settlement, is_open) values ($1, false)
+        on conflict (settlement) do update set is_open = false where open_results.is_open returning settlement`,
+    ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
     list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),

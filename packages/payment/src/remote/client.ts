@@ -1,4 +1,14 @@
-import { AppError, bytesToHex0x, isRecord, parseJson, sameAddress } from "@turnpike/base";
+import {
+  AppError,
+  bytesToHex,
+  bytesToHex0x,
+  isRecord,
+  parseJson,
+  type SettlementId,
+  sameAddress,
+  utf8ToBytes,
+} from "@turnpike/base";
+import { sha256 } from "@turnpike/crypto";
 import { type Dispatcher, Pool } from "undici";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteNetwork } from "./options.ts";
@@ -51,7 +61,11 @@ export class FacilitatorClient implements AsyncDisposable {
       const response = await this.#pool.request({
         path: this.#settlePath,
         method: "POST",
-        headers: { "content-type": "application/json", accept: "application/json" },
+        headers: {
+          "content-type": "application/json",
+          accept: "application/json",
+          "idempotency-key": retryKey(payment.id),
+        },
         body: JSON.stringify(settleRequest(payment, network)),
         signal: limit,
       });
@@ -110,6 +124,14 @@ export function settleRequest(payment: PaymentRecord, network: RemoteNetwork): R
     },
     paymentRequirements: requirements,
   };
+}
+
+/**
+ * The `Idempotency-Key` of a claim's settle requests: the same after a lost answer, after a restart and in every process of
+ * the ledger, which may all ask for it; another one for each claim.
+ */
+function retryKey(id: SettlementId): string {
+  return bytesToHex(sha256(utf8ToBytes(`settle ${id}`)));
 }
 
 function readAnswer(body: Uint8Array): FacilitatorAnswer {

@@ -77,7 +77,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     this.#modules = modules;
     this.#log = log;
     this.#rpc = rpc;
-    const chain = new RpcSettlementChain(rpc);
+    const chain = new RpcSettlementChain(rpc, net);
     this.#chain = chain;
     this.#resolver = new Resolver(net, { chain, ledger, waiters, log, metrics, faults });
     this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, log, metrics });

@@ -43,6 +43,8 @@ after(async () => {
 interface Fake extends AsyncDisposable {
   readonly url: string;
   readonly bodies: Record<string, unknown>[];
+  /** `Idempotency-Key` of each settle request. */
+  readonly keys: (string | undefined)[];
 }
 
 /** A facilitator that answers as it is told. */
@@ -50,13 +52,17 @@ async function facilitator(
   handle: (body: Record<string, unknown>, response: ServerResponse) => unknown,
 ): Promise<Fake> {
   const bodies: Record<string, unknown>[] = [];
+  const keys: (string | undefined)[] = [];
   const server = createServer((request: IncomingMessage, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
       const text = Buffer.concat(parts).toString();
       const body = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
-      if (text !== "") bodies.push(body);
+      if (text !== "") {
+        bodies.push(body);
+        keys.push(request.headers["idempotency-key"]?.toString());
+      }
       void handle(body, response);
     });
   });
@@ -64,6 +70,7 @@ async function facilitator(
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/x402/`,
     bodies,
+    keys,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -115,6 +122,30 @@ test("an honest facilitator's yes is checked on the chain, and is asked in the r
   assert.equal(body?.x402Version, 2);
   assert.deepEqual(PaymentRequirementsV2Schema.parse(body.paymentRequirements).asset, USDC_ADDRESS);
   assert.equal(PaymentPayloadV2Schema.parse(body.paymentPayload).accepted.amount, String(PRICE));
+});
+
+test("each settle request of a payment has one key, also after a lost answer and a restart; another payment has another", async () => {
+  await using ledger = await bed.openLedger();
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  let isLost = true;
+  await using fake = await facilitator(async (body, response) => {
+    if (isLost) return void response.destroy();
+    response.end(yes(await onChain(nonceOf(body) === payment.key.nonce ? payment : other)));
+  });
+  {
+    await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+    void settler.settle(payment, ANSWER, timeLimit());
+    await eventually("it is asked again", () => fake.keys.length >= 2);
+  }
+  const other = await claim(ledger, await bed.payer(PRICE));
+  isLost = false;
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  await eventually("the restarted one settles it", async () => (await stateOf(ledger, payment)).state === "settled");
+  const keys = new Set(fake.keys);
+  assert.equal(keys.size, 1);
+  assert.match([...keys][0] ?? "", /^[0-9a-f]{64}$/);
+  await settler.settle(other, ANSWER, timeLimit());
+  assert.equal(new Set(fake.keys).size, 2);
 });
 
 test("a settlement that the facilitator denies, or names wrongly, is found on the chain", async () => {

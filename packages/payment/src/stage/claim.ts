@@ -1,6 +1,7 @@
 import { bytesEqual, type SettlementId } from "@turnpike/base";
 import { mintPaid, type ParsedRequest } from "@turnpike/protocol";
 import { FundedClaims } from "../funded-claims.ts";
+import { PayerFunds } from "../payer-funds.ts";
 import { newRecord, saleOf, windowMsOf } from "../record.ts";
 import type { DecodedPayment, Outcome, PaymentRecord, PaymentRefusal, VerifiedPayment } from "../types.ts";
 import type { UnpaidAttempt } from "../unpaid-limit.ts";
@@ -40,11 +41,13 @@ export class ClaimStep {
   readonly #opts: PaymentStageOptions;
   readonly #parts: ClaimStepParts;
   readonly #fundedClaims: FundedClaims;
+  readonly #payerFunds: PayerFunds;
 
   constructor(opts: PaymentStageOptions, parts: ClaimStepParts) {
     this.#opts = opts;
     this.#parts = parts;
     this.#fundedClaims = new FundedClaims(opts.maxWaitingCopies);
+    this.#payerFunds = new PayerFunds(parts);
   }
 
   /** Verifies the payment and claims it; whatever refuses it gives way to the outcome of an earlier claim. */
@@ -102,6 +105,7 @@ export class ClaimStep {
     await faults.reach("stage.claim.before");
     const funded = await this.#fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
+      mayWait: (refused) => this.#payerFunds.carry(refused),
       verify: async () => (await verifying.verify(payment, signal, false)).result,
       pollMs: this.#opts.pollMs,
       limit: () => AbortSignal.any([signal, resolver.waitLimit()]),

@@ -87,6 +87,10 @@ class StandInVerifier implements Verifier {
       chainTimeSeconds: Date.now() / 1000 + this.aheadSeconds,
     };
   }
+  /** Nothing of what is in flight has left the balance. */
+  async readFunds(_account: unknown, nonces: readonly string[]) {
+    return { balance: this.balance, used: nonces.map(() => false) };
+  }
 }
 
 /** Stands in for the settlement engine: commits, and settles when the test says so. */

@@ -129,6 +129,7 @@ function rig(over: Partial<Ledger> = {}, settling: Partial<Settler> = {}) {
       if (bend.chain instanceof AppError) throw bend.chain;
       return bend.chain ?? verifiedOf(payment);
     },
+    readFunds: async (_account, nonces) => ({ balance: 1_000_000n, used: nonces.map(() => false) }),
   };
   const noted =
     <Args extends unknown[], Result>(name: string, work: (...args: Args) => Promise<Result>) =>
@@ -140,6 +141,7 @@ function rig(over: Partial<Ledger> = {}, settling: Partial<Settler> = {}) {
     find: noted("find", over.find ?? (async () => undefined)),
     findByIdentifier: noted("findByIdentifier", over.findByIdentifier ?? (async () => undefined)),
     claim: noted("claim", over.claim ?? (async (): Promise<ClaimResult> => ({ kind: "claimed", id: recordOf().id }))),
+    inFlight: over.inFlight ?? (async () => []),
     newest: noted("newest", over.newest ?? (async () => undefined)),
     answer: noted("answer", over.answer ?? (async () => undefined)),
     release: noted("release", over.release ?? (async () => true)),

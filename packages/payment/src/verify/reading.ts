@@ -2,9 +2,11 @@ import { type Address, AppError } from "@turnpike/base";
 import {
   CALLS,
   type Call3,
+  decodeAggregate3,
   decodeBool,
   decodeRevert,
   decodeUint,
+  encodeAggregate3,
   encodeAuthorizationState,
   encodeBalanceOf,
   type Hex,
@@ -12,7 +14,7 @@ import {
   type Result3,
 } from "../evm/abi.ts";
 import type { EvmRpc, RpcReply } from "../evm/rpc.ts";
-import type { DecodedPayment, PaymentRefusal } from "../types.ts";
+import type { DecodedPayment, FundsAccount, PayerFundsReading, PaymentRefusal } from "../types.ts";
 import type { ChainClock } from "./chain-time.ts";
 
 /** One chain's means of verification, shared by its checkers. */
@@ -79,6 +81,30 @@ export function readState(results: readonly Result3[], at: number, block: SeenBl
   const nonceUsed = usedResult?.success === true ? decodeBool(usedResult.returnData) : undefined;
   if (balance === undefined || nonceUsed === undefined) throw oddAnswer(access, "token");
   return { block, balance, nonceUsed };
+}
+
+/** Gas for one call of {@link readFunds}: Multicall3's own, and what the token takes to return one value. */
+const FUNDS_GAS = 200_000;
+const FUNDS_GAS_PER_READ = 40_000;
+
+/** Reads an account's balance and which of these nonces are used, in one block. @throws AppError SETTLEMENT_UNAVAILABLE */
+export async function readFunds(
+  { asset, from }: Pick<FundsAccount, "asset" | "from">,
+  nonces: readonly Hex[],
+  access: ChainAccess,
+): Promise<PayerFundsReading> {
+  const reads = [encodeBalanceOf(from), ...nonces.map((nonce) => encodeAuthorizationState(from, nonce))];
+  const calls = reads.map((callData): Call3 => ({ target: asset, allowFailure: false, callData }));
+  const gas = quantity(FUNDS_GAS + FUNDS_GAS_PER_READ * calls.length);
+  const call = { to: access.multicall3, data: encodeAggregate3(calls), gas };
+  const results = decodeAggregate3(
+    callResult(await access.rpc.call("eth_call", [call, "latest"]), access),
+    calls.length,
+  );
+  const balance = decodeUint(results?.[0]?.returnData);
+  const used = results?.slice(1).map(({ returnData }) => decodeBool(returnData));
+  if (balance === undefined || used === undefined) throw oddAnswer(access, "token");
+  return { balance, used: used.map((isUsed) => isUsed ?? false) };
 }
 
 /** The result of an `eth_call` that must succeed. @throws AppError SETTLEMENT_UNAVAILABLE */

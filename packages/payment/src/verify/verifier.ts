@@ -2,13 +2,21 @@ import { AppError, bytesToHex, isAppError, type NetworkId, sameAddress } from "@
 import { isLowS } from "@turnpike/crypto";
 import { BoundedMap } from "../bounded-map.ts";
 import { isErc6492, unwrapErc6492 } from "../evm/erc6492.ts";
-import type { DecodedPayment, PaymentOption, PaymentRefusal, Verification, Verifier } from "../types.ts";
+import type {
+  DecodedPayment,
+  FundsAccount,
+  PayerFundsReading,
+  PaymentOption,
+  PaymentRefusal,
+  Verification,
+  Verifier,
+} from "../types.ts";
 import { VerifierChain } from "./chain.ts";
 import { domainSeparator, transferDigest } from "./digest.ts";
 import { paymentVerificationSeconds, paymentVerificationsTotal } from "./metrics.ts";
 import { chainIdOf, checkNetwork } from "./network-check.ts";
 import { DEFAULT_MARGIN_SECONDS, DEFAULT_MAX_QUEUED, type VerifierModules, type VerifierOptions } from "./options.ts";
-import { refuse } from "./reading.ts";
+import { readFunds, refuse } from "./reading.ts";
 import { RecoverPool } from "./recover-pool.ts";
 
 /** How far a payer's clock may be ahead. */
@@ -88,6 +96,11 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     return found.ok ? { ...found, payment } : found;
   }
 
+  /** @throws AppError SETTLEMENT_UNAVAILABLE when the chain does not answer, CONFIG_INVALID for an unknown network. */
+  async readFunds(account: FundsAccount, nonces: readonly `0x${string}`[]): Promise<PayerFundsReading> {
+    return readFunds(account, nonces, this.#chainOf(account.network).access);
+  }
+
   /**
    * Compares every network, or this one, with its configuration; run it before payments are taken.
    * @throws AppError CHAIN_MISMATCH that names the differences; SETTLEMENT_UNAVAILABLE when a chain does not answer.
@@ -102,14 +115,18 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
 
   /** Best estimate of a chain's time now, in Unix seconds. @throws AppError CONFIG_INVALID for an unknown network. */
   chainTimeSeconds(network: NetworkId): number {
-    const chain = this.#chains.get(network);
-    if (chain === undefined) throw new AppError("CONFIG_INVALID", { message: `${network} is not configured.` });
-    return Math.floor(chain.access.chainTime.nowSeconds());
+    return Math.floor(this.#chainOf(network).access.chainTime.nowSeconds());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const chain of this.#chains.values()) chain[Symbol.dispose]();
     await this.#pool[Symbol.asyncDispose]();
+  }
+
+  #chainOf(network: NetworkId): VerifierChain {
+    const chain = this.#chains.get(network);
+    if (chain === undefined) throw new AppError("CONFIG_INVALID", { message: `${network} is not configured.` });
+    return chain;
   }
 
   #offerOf(option: PaymentOption): Offer | undefined {
