@@ -1,4 +1,4 @@
-import { AppError, type Log, systemClock } from "@turnpike/base";
+import { AppError, type Log, type Metrics, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   type MigratePortalDbResult,
@@ -16,6 +16,7 @@ export interface PortalService extends AsyncDisposable {
   readonly portal: PortalDb;
   /** Undefined when there is no metrics server. */
   readonly metricsPort: number | undefined;
+  readonly metrics: Metrics;
 }
 
 const refuse = (message: string): AppError => new AppError("CONFIG_INVALID", { message });
@@ -153,7 +154,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
       ),
     );
     const owned = stack.move();
-    return { portal, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { portal, metricsPort, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   } catch (cause) {
     if (!isPortTaken(cause)) throw cause;
     throw new AppError("PORT_IN_USE", {
