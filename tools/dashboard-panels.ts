@@ -99,6 +99,8 @@ const GATEWAY: Dashboard = {
         rate("Refused by limit", "turnpike_gateway_limited_total", "limit"),
         level("Shared store in use", "turnpike_gateway_limit_store_up", "instance"),
         rate("Failures of the shared store", "turnpike_gateway_limit_store_failures_total", "cause"),
+        rate("Connections closed by bounds", "turnpike_connections_refused_total", "server, reason"),
+        events("Faults of connections", "turnpike_connection_faults_total", "server"),
       ],
     },
     {
@@ -463,6 +465,8 @@ const SUPPLIER: Dashboard = {
         level("Relays in flight", "turnpike_supplier_relays_in_flight", "instance"),
         level("WebSockets of gateways", "turnpike_supplier_websockets_open", "instance"),
         level("Back-ends that are asked", "turnpike_supplier_backend_up", "service, rpc_type"),
+        rate("Connections closed by bounds", "turnpike_connections_refused_total", "server, reason"),
+        events("Faults of connections", "turnpike_connection_faults_total", "server"),
       ],
     },
     {

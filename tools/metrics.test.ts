@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { MetricSpec } from "@turnpike/base";
+import { CONNECTION_METRICS, type MetricSpec } from "@turnpike/base";
 import { CHAIN_METRICS } from "@turnpike/chain";
 import { CHAIN_NODE_METRICS } from "@turnpike/chain-node";
 import { GATEWAY_METRICS } from "@turnpike/gateway";
@@ -29,6 +29,7 @@ const ADDED = ["job", "instance", "le"];
 
 const declared: readonly MetricSpec[] = [
   ...APP_METRICS,
+  ...CONNECTION_METRICS,
   ...GATEWAY_METRICS,
   ...PAYMENT_METRICS,
   ...APPLICATION_METRICS,

@@ -1,6 +1,7 @@
 import { isAppError } from "@turnpike/base";
 import type { Environment } from "@turnpike/config";
 import { Command, CommanderError } from "commander";
+import { ConnectionFaults } from "./cli/connection-faults.ts";
 import type { CommandContext } from "./cli/context.ts";
 import { readableMessage } from "./cli/field-text.ts";
 import { exitCodeOf, failureOf } from "./cli/output.ts";
@@ -109,14 +110,18 @@ export async function main(args: readonly string[], env: Environment): Promise<v
     // A reader that went away (`| head`) is no fault; a service goes on without its outputs.
     stream.on("error", () => {});
   }
+  const connectionFaults = new ConnectionFaults();
   const context: CommandContext = {
     env,
     exitWith: (code) => {
       process.exitCode = code;
     },
     kill: end,
+    connectionFaults,
   };
-  process.on("uncaughtException", (error) => end(report(error, args, context)));
+  process.on("uncaughtException", (error) => {
+    if (!connectionFaults.absorb(error)) end(report(error, args, context));
+  });
   await runCommandLine(args, context);
 }
 

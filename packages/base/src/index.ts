@@ -31,9 +31,22 @@ export {
   utf8ToBytes,
 } from "./bytes.ts";
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
-export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, truncateIp } from "./client-ip.ts";
+export { type ClientIpOf, createClientIp, type Ip, truncateIp } from "./client-ip.ts";
 export { clientKey } from "./client-key.ts";
 export { type Clock, type Random, systemClock } from "./clock.ts";
+export { connectionCounts } from "./connection-counts.ts";
+export { isConnectionFault } from "./connection-fault.ts";
+export {
+  ConnectionGuard,
+  type ConnectionGuardModules,
+  type ConnectionLimits,
+  type ConnectionRefusal,
+  createGuardedServer,
+  guardConnections,
+  guardServer,
+  type IdleTime,
+} from "./connection-guard.ts";
+export { CONNECTION_METRICS } from "./connection-metrics.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
 export { DenseList, type DenseListItem } from "./dense-list.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";
@@ -63,6 +76,7 @@ export {
   type HostHeaders,
   isLoopbackHost,
 } from "./host-check.ts";
+export { Http2Guard, type Http2GuardModules, type Http2GuardOptions } from "./http2-guard.ts";
 export {
   hasLoneSurrogate,
   isRecord,

@@ -35,6 +35,30 @@ export const textOf = (description: string) => Type.String({ minLength: 1, maxLe
 /** `true` or `false`. */
 export const flag = (fallback: boolean, description: string) => Type.Boolean({ default: fallback, description });
 
+/** Bounds of a listener's connections: in total, and of one client. */
+export const connections = (inTotal: number, ofClient: number) => ({
+  maxConnections: integer(
+    inTotal,
+    1,
+    1_000_000,
+    "Maximum open connections. For one more, the idlest of the client with the most is closed.",
+  ),
+  maxConnectionsPerClient: integer(
+    ofClient,
+    1,
+    1_000_000,
+    "Maximum open connections of one client address (IPv6: each /64). For one more, its idlest is closed, or the new one when none was idle for 5 seconds. `trustedProxies` have no such bound.",
+  ),
+});
+
+/** Proxies of a listener that reads no `X-Forwarded-For`. */
+export const connectingProxies = () =>
+  list(
+    Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
+    64,
+    "Proxies that connect for many clients: only `maxConnections` bounds their connections. Empty: none.",
+  );
+
 /** One of a few words. */
 export const oneOf = <const T extends readonly [string, ...string[]]>(
   words: T,

@@ -2,11 +2,16 @@ import { isIP } from "node:net";
 import type { Config } from "./schema.ts";
 
 /** What is wrong with the proxies that are trusted, as a line for each. */
-export function proxyFaults({ gateway, facilitator, portalDb }: Config): string[] {
+export function proxyFaults({ gateway, facilitator, portalDb, supplier, search, chain }: Config): string[] {
   return [
     ...faultsOf("gateway.trustedProxies", gateway.trustedProxies),
     ...faultsOf("facilitator.trustedProxies", facilitator.trustedProxies),
     ...faultsOf("portalDb.trustedProxies", portalDb.trustedProxies),
+    ...faultsOf("supplier.trustedProxies", supplier.trustedProxies),
+    ...faultsOf("search.trustedProxies", search.trustedProxies),
+    ...faultsOf("chain.rpc.trustedProxies", chain.rpc.trustedProxies),
+    ...faultsOf("chain.rest.trustedProxies", chain.rest.trustedProxies),
+    ...faultsOf("chain.grpc.trustedProxies", chain.grpc.trustedProxies),
   ];
 }
 

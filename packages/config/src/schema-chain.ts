@@ -1,12 +1,14 @@
 import { Type } from "typebox";
-import { integer, oneOf, port, section, text, textOf, url } from "./keys.ts";
+import { connectingProxies, connections, integer, oneOf, port, section, text, textOf, url } from "./keys.ts";
 
 /** A listening address of one of the chain's servers. */
-const listener = (fallback: number, description: string) =>
+const listener = (fallback: number, maxConnections: number, description: string) =>
   section(
     {
       host: text("127.0.0.1", "Address to listen on."),
       port: port(fallback, "Port to listen on."),
+      ...connections(maxConnections, 250),
+      trustedProxies: connectingProxies(),
     },
     description,
   );
@@ -55,9 +57,9 @@ export const CHAIN = section(
     cometRpcUrl: Type.Optional(
       url("CometBFT's RPC, for REST and gRPC under that engine. No default: else it is http://127.0.0.1:26657."),
     ),
-    rpc: listener(26_657, "CometBFT's RPC: JSON-RPC, GET and WebSocket."),
-    rest: listener(1317, "REST, as in the Cosmos SDK."),
-    grpc: listener(9090, "gRPC."),
+    rpc: listener(26_657, 900, "CometBFT's RPC: JSON-RPC, GET and WebSocket."),
+    rest: listener(1317, 1_000, "REST, as in the Cosmos SDK."),
+    grpc: listener(9090, 1_000, "gRPC."),
     metrics: section(
       {
         host: text("127.0.0.1", "Address of the metrics server. It is not meant for the public."),

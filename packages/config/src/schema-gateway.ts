@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { flag, integer, list, port, section, text, url } from "./keys.ts";
+import { connections, flag, integer, list, port, section, text, url } from "./keys.ts";
 
 /** Bounds of the free relay's WebSockets. */
 const WEB_SOCKETS = section(
@@ -93,15 +93,7 @@ export const GATEWAY = section(
       100_000,
       "Free calls under way at once of one client (address, or application with a key), over HTTP and WebSockets; more are answered 429.",
     ),
-    maxConnections: integer(20_000, 10, 1_000_000, "Open connections; more are closed at once."),
-    maxConnectionsPerClient: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 1_000_000,
-        description:
-          "Open connections of one client address (IPv6: each /64); more are closed at once. `trustedProxies` have no such bound. No default: else a quarter of `maxConnections`.",
-      }),
-    ),
+    ...connections(20_000, 250),
     maxBatchItems: integer(1_000, 1, 100_000, "Calls in one batch of the free relay; more are answered 413."),
     webSockets: WEB_SOCKETS,
     watchConfig: flag(

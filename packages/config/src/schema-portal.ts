@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { databaseUrl, entry, flag, integer, list, oneOf, port, section, text, textOf } from "./keys.ts";
+import { connections, databaseUrl, entry, flag, integer, list, oneOf, port, section, text, textOf } from "./keys.ts";
 
 const secret = (description: string) =>
   Type.String({
@@ -77,7 +77,7 @@ export const PORTAL_DB = section(
     ),
     lockTimeoutMs: milliseconds(2_000, 10, 600_000, "Longest wait for a row that another request holds"),
     connectTimeoutMs: milliseconds(5_000, 100, 60_000, "Longest wait for a connection to the database"),
-    maxConnections: integer(1_000, 1, 100_000, "Most connections of clients."),
+    ...connections(1_000, 250),
     maxInFlight: integer(256, 1, 10_000, "Requests at once; more are answered 503."),
     maxInFlightPerToken: integer(64, 1, 10_000, "Requests at once with one token; more are answered 429."),
     trustedProxies: list(

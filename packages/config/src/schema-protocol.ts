@@ -1,5 +1,20 @@
 import { Type } from "typebox";
-import { anyUrl, byService, entry, flag, integer, list, oneOf, port, section, text, textOf, url } from "./keys.ts";
+import {
+  anyUrl,
+  byService,
+  connectingProxies,
+  connections,
+  entry,
+  flag,
+  integer,
+  list,
+  oneOf,
+  port,
+  section,
+  text,
+  textOf,
+  url,
+} from "./keys.ts";
 
 const KEY_FILE =
   "mode 0600, as `turnpike chain key` writes it: JSON with `privateKey`, or the key alone as 64 hex digits";
@@ -190,6 +205,9 @@ export const SUPPLIER_SECTION = section(
       "Largest relay request, in bytes. A relay of a larger one could not be claimed: its proof fits into no transaction.",
     ),
     maxConcurrentRelays: integer(2_000, 1, 100_000, "Relays under way at once; more are refused with 503."),
+    // A gateway of the network keeps some 500 connections to a supplier that it likes.
+    ...connections(10_000, 1_000),
+    trustedProxies: connectingProxies(),
     signingThreads: integer(
       1,
       0,

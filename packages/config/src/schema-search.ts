@@ -1,5 +1,18 @@
 import { Type } from "typebox";
-import { entry, flag, integer, list, oneOf, port, section, text, textOf, url } from "./keys.ts";
+import {
+  connectingProxies,
+  connections,
+  entry,
+  flag,
+  integer,
+  list,
+  oneOf,
+  port,
+  section,
+  text,
+  textOf,
+  url,
+} from "./keys.ts";
 
 const milliseconds = (fallback: number, least: number, most: number, description: string) =>
   integer(fallback, least, most, `${description}, in milliseconds.`);
@@ -71,6 +84,8 @@ export const SEARCH = section(
     }),
     timeoutMs: milliseconds(5_000, 100, 60_000, "Longest time of one search: what has come until then is answered"),
     maxInFlight: integer(64, 1, 10_000, "Searches at once; more are answered 503."),
+    maxConnectionsPerClient: connections(1_000, 250).maxConnectionsPerClient,
+    trustedProxies: connectingProxies(),
     cacheSeconds: integer(60, 0, 86_400, "How long an answer may be given again, in seconds; 0 keeps none."),
     cacheBytes: integer(16_777_216, 0, 4_294_967_296, "Most bytes of kept answers."),
     local: section(

@@ -3,6 +3,7 @@ import {
   address,
   anyUrl,
   byService,
+  connections,
   databaseUrl,
   defaultsOf,
   entry,
@@ -198,6 +199,7 @@ export const CONFIG_SCHEMA = Type.Object(
           1_000_000_000_000,
           "Least amount that it settles, in the token's smallest unit: every settlement costs gas.",
         ),
+        ...connections(1_000, 250),
         maxConcurrentRequests: integer(
           256,
           1,

@@ -1,4 +1,4 @@
-import { AppError, type ClientIpOf, createClientIp, listenOn } from "@turnpike/base";
+import { AppError, type ClientIpOf, connectionCounts, createClientIp, listenOn } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
 import { MetricsServer } from "@turnpike/telemetry";
 import { DeferredSamples } from "./deferred-samples.ts";
@@ -69,6 +69,7 @@ export class GatewayServer implements Gateway {
         wants: (req) => this.#webSockets?.wants(req) === true,
         handle: (req, socket, head) => this.#webSockets?.handleUpgrade(req, socket, head),
       },
+      ...connectionCounts("gateway", metrics),
     });
     this.#listener = createPlainListener(
       { maxHeaders: () => this.#opts.maxHeaders, maxHeaderBytes: opts.maxHeaderBytes },

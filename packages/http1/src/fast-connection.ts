@@ -16,6 +16,8 @@ export interface ConnectionHost {
   readonly handle: (request: FastRequest) => boolean;
   /** Counts checks, which come at an even pace. */
   readonly now: () => number;
+  /** Time between two checks. */
+  readonly checkMs: number;
   /** The number of checks that surely take this long. */
   readonly checksOf: (timeMs: number) => number;
   readonly isClosing: () => boolean;
@@ -96,6 +98,11 @@ export class FastConnection implements ResponseConnection {
       ["error", () => {}],
     ];
     for (const [event, listener] of this.#listeners) socket.on(event, listener);
+  }
+
+  /** Time since its last response, or its beginning; undefined while a response is due. */
+  get idleMs(): number | undefined {
+    return this.#isBusy ? undefined : (this.#host.now() - this.#since) * this.#host.checkMs;
   }
 
   isOpenFor(response: FastResponse): boolean {

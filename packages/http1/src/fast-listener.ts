@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import { createServer, type Server as NetServer, type Socket } from "node:net";
-import type { Clock } from "@turnpike/base";
+import type { Clock, IdleTime } from "@turnpike/base";
 import { type ConnectionHost, FastConnection } from "./fast-connection.ts";
 import { FastRequest } from "./fast-request.ts";
 import { Head } from "./head.ts";
@@ -40,7 +40,7 @@ export interface FastListenerModules {
   /** Called for every whole plain request. False: the server gets it, and the connection with it. Must not throw. */
   readonly handle: (request: FastRequest) => boolean;
   /** False for a connection that is closed at once. The server's `connection` event comes later, if at all. */
-  readonly admit?: (socket: Socket) => boolean;
+  readonly admit?: (socket: Socket, idleMs: IdleTime) => boolean;
   /** Counts the bytes of requests that are not whole, beside the listener's own bound. */
   readonly heldBytes?: HeldBytes;
   readonly clock: Clock;
@@ -74,7 +74,7 @@ export class FastListener {
   /** What listens, for `listen` and `address`. */
   readonly net: NetServer;
   readonly #server: Server;
-  readonly #admit: (socket: Socket) => boolean;
+  readonly #admit: (socket: Socket, idleMs: IdleTime) => boolean;
   readonly #host: ConnectionHost;
   readonly #checkMs: number;
   readonly #connections = new Set<FastConnection>();
@@ -104,6 +104,7 @@ export class FastListener {
         return isHandled;
       },
       now: () => this.#checks,
+      checkMs: options.checkMs,
       checksOf: (timeMs) => Math.ceil(timeMs / options.checkMs) + 1,
       isClosing: () => this.#isClosing,
       firstByteTimeoutMs: options.firstByteTimeoutMs,
@@ -183,8 +184,10 @@ export class FastListener {
   }
 
   #accept(socket: Socket): void {
+    let connection: FastConnection | undefined;
+    const idleMs = (): number | undefined => (connection === undefined ? 0 : connection.idleMs);
     // Read here and not by `net`, since the server's bound may change while it runs.
-    if (this.#open >= (this.#server.maxConnections ?? Number.POSITIVE_INFINITY) || !this.#admit(socket)) {
+    if (this.#open >= (this.#server.maxConnections ?? Number.POSITIVE_INFINITY) || !this.#admit(socket, idleMs)) {
       socket.on("error", () => {});
       socket.destroy();
       return;
@@ -192,7 +195,8 @@ export class FastListener {
     this.#open++;
     socket.once("close", () => this.#open--);
     this.#counts.accepted++;
-    this.#connections.add(new FastConnection(socket, this.#host));
+    connection = new FastConnection(socket, this.#host);
+    this.#connections.add(connection);
   }
 
   #defer(connection: FastConnection): void {

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import {
   AppError,
   bytesToHex,
+  ConnectionGuard,
+  createGuardedServer,
   createHostCheck,
   type ErrorCode,
   errorRow,
@@ -99,6 +101,9 @@ function refuse(response: ServerResponse, code: ErrorCode, message?: string): vo
   answer(response, row.http, { code, message: message ?? `${row.message} ${row.advice}` });
 }
 
+/** All are of this machine. */
+const CONNECTIONS = { maxConnections: 256, maxConnectionsPerClient: 256 };
+
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = request.url?.split("?")[0];
   if (request.method === "GET" && path === "/health") return answer(response, 200, { status: "ok" });
@@ -120,8 +125,9 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
  */
 export async function createDocumentDigest(options: { readonly port?: number } = {}): Promise<DocumentDigestServer> {
   const hosts = createHostCheck({ host: "127.0.0.1" });
-  const server = createServer(
-    { requestTimeout: TIMEOUT_MS, headersTimeout: TIMEOUT_MS, keepAliveTimeout: 30_000, maxHeaderSize: 16_384 },
+  const server = createGuardedServer(
+    new ConnectionGuard(CONNECTIONS),
+    { requestTimeout: TIMEOUT_MS, keepAliveTimeout: 30_000, maxHeaderSize: 16_384 },
     (request, response) => {
       const foreign = hosts.fault(request.headers);
       if (foreign !== undefined) return refuse(response, foreign);
@@ -131,7 +137,6 @@ export async function createDocumentDigest(options: { readonly port?: number } =
       });
     },
   );
-  server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
       reject(cause.code === "EADDRINUSE" ? new AppError("PORT_IN_USE", { cause }) : cause);

@@ -1,6 +1,13 @@
-import { Agent, createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
+import { Agent, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { AppError, createHostCheck, errorRow, type HostCheck } from "@turnpike/base";
+import {
+  AppError,
+  ConnectionGuard,
+  createGuardedServer,
+  createHostCheck,
+  errorRow,
+  type HostCheck,
+} from "@turnpike/base";
 import { WebSocket, WebSocketServer } from "ws";
 import { type EvmBody, evmError, readEvmBody } from "./evm-calls.ts";
 
@@ -23,7 +30,8 @@ const HOST = "127.0.0.1";
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** Most bytes that wait for one side of a WebSocket. */
 const MAX_WAITING_BYTES = 16 * 1024 * 1024;
-const MAX_CONNECTIONS = 1_000;
+/** All are of this machine: those of the gateway, of wallets and of pages. */
+const CONNECTIONS = { maxConnections: 1_000, maxConnectionsPerClient: 1_000 };
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Longer than the pause between two empty blocks, for which `eth_sendRawTransactionSync` may wait. */
 const ANSWER_TIMEOUT_MS = 60_000;
@@ -59,13 +67,14 @@ class Guard {
   constructor(target: string) {
     this.#target = target;
     this.#hosts = createHostCheck({ host: HOST });
-    this.#server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, maxHeaderSize: 16_384 }, (incoming, response) => {
+    const guard = new ConnectionGuard(CONNECTIONS);
+    const options = { requestTimeout: REQUEST_TIMEOUT_MS, maxHeaderSize: 16_384 };
+    this.#server = createGuardedServer(guard, options, (incoming, response) => {
       this.#serve(incoming, response).catch(() => {
         if (response.headersSent) response.destroy();
         else response.writeHead(502, JSON_TYPE).end(INTERNAL);
       });
     });
-    this.#server.maxConnections = MAX_CONNECTIONS;
     this.#server.on("upgrade", (incoming, socket, head) => this.#upgrade(incoming, socket, head));
   }
 

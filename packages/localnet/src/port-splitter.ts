@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { AppError, type Log } from "@turnpike/base";
+import { AppError, ConnectionGuard, guardConnections, type Log } from "@turnpike/base";
 
 /** A server on this machine. */
 export interface SplitterTarget {
@@ -23,6 +23,8 @@ export interface PortSplitterOptions {
   /** How long a connection may still send when its other side is done. */
   readonly lingerMs?: number;
   readonly maxConnections?: number;
+  /** Of one address, or one /64 of IPv6; 250 by default. */
+  readonly maxConnectionsPerClient?: number;
 }
 
 /** A splitter that listens until it is disposed; then its connections end. */
@@ -91,20 +93,23 @@ function join(client: Socket, target: Socket, lingerMs: number): void {
   }
 }
 
+type SplitterOptions = PortSplitterOptions &
+  Required<Pick<PortSplitterOptions, "firstBytesTimeoutMs" | "lingerMs" | "maxConnections">>;
+
 class Splitter {
-  readonly #opts: Required<PortSplitterOptions>;
+  readonly #opts: SplitterOptions;
   readonly #log: Log;
   readonly #sockets = new Set<Socket>();
   readonly #server: Server;
 
-  constructor(opts: Required<PortSplitterOptions>, log: Log) {
+  constructor(opts: SplitterOptions, log: Log) {
     this.#opts = opts;
     this.#log = log;
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
       this.#track(client);
       void this.#serve(client);
     });
-    this.#server.maxConnections = opts.maxConnections;
+    guardConnections(this.#server, new ConnectionGuard(opts));
   }
 
   get connections(): number {

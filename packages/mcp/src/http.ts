@@ -1,9 +1,16 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { toNodeHandler, toWebRequest } from "@modelcontextprotocol/node";
 import { createMcpHandler, isInitializeRequest, isLegacyRequest } from "@modelcontextprotocol/server";
-import { AppError, type Clock, createHostCheck, isLoopbackHost } from "@turnpike/base";
+import {
+  AppError,
+  type Clock,
+  ConnectionGuard,
+  createGuardedServer,
+  createHostCheck,
+  isLoopbackHost,
+} from "@turnpike/base";
 import { corsHeaders, type Refusal, refusalOf, refuse } from "./http-guard.ts";
 import { HttpSessions, type HttpSessionsModules } from "./http-sessions.ts";
 import type { McpSession } from "./mcp-session.ts";
@@ -51,6 +58,7 @@ const VERBS: readonly string[] = ["GET", "POST", "DELETE"];
 /** Requests at once. */
 const MAX_IN_FLIGHT = 256;
 const MAX_CONNECTIONS = 512;
+const MAX_OF_CLIENT = 250;
 const REQUEST_TIMEOUT_MS = 30_000;
 const SWEEP_MS = 15_000;
 
@@ -228,15 +236,13 @@ export async function serveMcpHttp(opts: McpHttpOptions, modules: McpHttpModules
     });
   }
   const endpoint = new Endpoint(opts, modules);
-  const server = createServer((request, response) => {
+  const guard = new ConnectionGuard({ maxConnections: MAX_CONNECTIONS, maxConnectionsPerClient: MAX_OF_CLIENT });
+  const server = createGuardedServer(guard, { requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
     endpoint.serve(request, response).catch((error: unknown) => {
       modules.log.error({ kind: error instanceof Error ? error.name : typeof error }, "a request failed");
       refuse(response, { status: 500, message: "Something failed on our side." });
     });
   });
-  server.requestTimeout = REQUEST_TIMEOUT_MS;
-  server.headersTimeout = REQUEST_TIMEOUT_MS;
-  server.maxConnections = MAX_CONNECTIONS;
   server.listen(opts.port, host);
   try {
     await once(server, "listening");

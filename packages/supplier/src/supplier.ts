@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import { type Clock, ConnectionGuard, connectionCounts, type Log, type Metrics } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { FastListenerCounts } from "@turnpike/http1";
 import type { RpcType } from "@turnpike/protocol";
@@ -46,7 +46,12 @@ export interface ServeRelaysOptions {
   /** Larger requests are refused; and always those that could not be claimed, of some 900 kB. */
   readonly maxRequestBytes: number;
   readonly maxConcurrentRelays: number;
+  /** Of all operators' ports together. */
   readonly maxConnections: number;
+  /** Of one address, or one /64 of IPv6; 250 by default. */
+  readonly maxConnectionsPerClient?: number;
+  /** Proxies, which connect for many clients: these have no such bound. None by default. */
+  readonly trustedProxies?: readonly string[];
   readonly requestTimeoutMs: number;
   readonly drainTimeoutMs: number;
   /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
@@ -165,7 +170,12 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   // Both twice: they end before the servers, which wait for their connections, and also when a server does not start.
   const bodies = new BodyBudget(options.maxBodyBytes ?? MAX_BODY_BYTES);
   const { drainTimeoutMs, requestTimeoutMs } = options;
-  const grpc = new GrpcRelays({ drainTimeoutMs, requestTimeoutMs, maxRequestBytes }, { handler, bodies });
+  const { onRefused, onFault } = connectionCounts("supplier", metrics);
+  const guard = new ConnectionGuard(options, { clock, onRefused });
+  const grpc = new GrpcRelays(
+    { drainTimeoutMs, requestTimeoutMs, maxRequestBytes },
+    { handler, bodies, guard, log, clock, onFault },
+  );
   stack.use(sockets);
   stack.use(grpc);
   const ports = new Map<string, number>();
@@ -176,6 +186,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
       {
         handler,
         bodies,
+        guard,
         onHttp2: (socket) => grpc.accept(socket),
         onUpgrade: (request, socket, first) => sockets.upgrade(request, socket, first),
         clock,

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import {
+  ConnectionGuard,
   closeServer,
+  createGuardedServer,
   createHostCheck,
   type ErrorCode,
   errorBody,
@@ -34,6 +36,8 @@ interface Page {
   readonly text: string;
 }
 
+const CONNECTIONS = { maxConnections: 100, maxConnectionsPerClient: 50 };
+
 /** Serves `GET /metrics`, its further pages and nothing else, to requests for its own hosts. */
 export class MetricsServer implements AsyncDisposable {
   readonly #host: string;
@@ -48,8 +52,8 @@ export class MetricsServer implements AsyncDisposable {
     this.#modules = modules;
     this.#hosts = createHostCheck(opts);
     this.#requestId = modules.requestId ?? (() => randomUUID() as string as RequestId);
-    this.#server = createServer({ headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 });
-    this.#server.maxConnections = 100;
+    const guard = new ConnectionGuard(CONNECTIONS);
+    this.#server = createGuardedServer(guard, { headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 });
     this.#server.on("request", (req, res) => this.#serve(req, res));
   }
 

@@ -1,5 +1,6 @@
 import type { Environment } from "@turnpike/config";
 import type { Command } from "commander";
+import type { ConnectionFaults } from "./connection-faults.ts";
 import { createOutput, type Output } from "./output.ts";
 
 /** What `main` gives to the commands. Only `main` reads the process's environment and ends the process. */
@@ -9,6 +10,8 @@ export interface CommandContext {
   exitWith(code: number): void;
   /** Ends the process at once: for the watchdog of a shutdown that hangs. */
   readonly kill: (code: number) => never;
+  /** Faults that a running service survives; undefined: every one ends it. */
+  readonly connectionFaults?: ConnectionFaults;
 }
 
 /** Adds what every command has. */

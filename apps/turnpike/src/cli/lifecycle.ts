@@ -1,5 +1,5 @@
 import { flushCompileCache } from "node:module";
-import type { Log } from "@turnpike/base";
+import type { Log, Metrics } from "@turnpike/base";
 import type { CommandContext } from "./context.ts";
 
 /** Time after which a shutdown that hangs is cut off. */
@@ -22,6 +22,8 @@ export interface Running extends AsyncDisposable {
   readonly onHangUp?: () => void;
   /** Rejects when it cannot go on. */
   readonly failed?: Promise<never>;
+  /** Counts what the process's last handler survives. */
+  readonly metrics?: Metrics;
   /** Time that its calls under way have to end, now. Undefined: it has none. */
   readonly drainMs?: () => number;
 }
@@ -44,7 +46,8 @@ export async function serve(
   process.on("SIGHUP", remember);
   try {
     await using running = await start();
-    const { onHangUp, failed, drainMs } = running;
+    const { onHangUp, failed, drainMs, metrics } = running;
+    context.connectionFaults?.attach({ log: modules.log, metrics });
     await using stack = new AsyncDisposableStack();
     if (onHangUp !== undefined) {
       process.on("SIGHUP", onHangUp);

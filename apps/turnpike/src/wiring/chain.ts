@@ -61,6 +61,7 @@ export interface RunningChain extends AsyncDisposable {
   readonly urls: Readonly<Record<string, string>>;
   /** Rejects when the node cannot go on. */
   readonly failed: Promise<never>;
+  readonly metrics: Metrics;
 }
 
 const never: Promise<never> = new Promise(() => {});
@@ -149,7 +150,7 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
   const application = stack.use(onThreads(parts, node.application));
   const queries = new AbciQueries(api, { application, source, log, queue });
-  const served = { node, queries, log, queue, clock: systemClock };
+  const served = { node, queries, log, queue, clock: systemClock, metrics };
   const rpc = stack.use(
     await listening(
       "chain.rpc",
@@ -285,7 +286,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
     : underCometBft(config, parts, stack));
   const { metrics } = await watched(config, parts, registry, stack);
   const { api } = parts;
-  const servers = { application, source, log, queue: parts.queue, clock: systemClock };
+  const servers = { application, source, log, queue: parts.queue, clock: systemClock, metrics: parts.metrics };
   const rest = stack.use(
     await listening(
       "chain.rest",
@@ -322,6 +323,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
     chainId: genesis.chain_id,
     urls: served,
     failed: ended,
+    metrics: parts.metrics,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -1,4 +1,4 @@
-import { AppError, type NetworkId } from "@turnpike/base";
+import { AppError, type Metrics, type NetworkId } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
@@ -15,6 +15,7 @@ export interface FacilitatorService extends AsyncDisposable {
   readonly url: string;
   /** Undefined when there is no metrics server. */
   readonly metricsPort: number | undefined;
+  readonly metrics: Metrics;
 }
 
 /** The gateway's services as its own discovery lists and finds them; made from the same configuration. */
@@ -59,8 +60,10 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
-  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, maxConcurrentPerClient } = config.facilitator;
-  const { host, port, maxBodyBytes, trustedProxies } = config.facilitator;
+  const { payToAny, payToAllowed, minAmountUnits, host, port } = config.facilitator;
+  const { maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient } = config.facilitator;
+  const { maxConnections, maxConnectionsPerClient } = config.facilitator;
+  const requests = { maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient };
   const receivers = payToAllowed.length > 0 ? payToAllowed : config.payment.networks.map(({ payTo }) => payTo);
   const facilitator = new Facilitator(
     {
@@ -90,12 +93,12 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient },
-        { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
+        { host, port, allowedHosts, ...requests, maxConnections, maxConnectionsPerClient },
+        { facilitator, log, metrics, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );
     const owned = stack.move();
-    return { url: server.url, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { url: server.url, metricsPort, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   } catch (cause) {
     if (!isPortTaken(cause)) throw cause;
     throw new AppError("PORT_IN_USE", { message: `facilitator.port: ${port} is in use by another program.`, cause });

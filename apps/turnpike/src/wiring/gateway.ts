@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { noMetrics, type Random } from "@turnpike/base";
+import { type Metrics, noMetrics, type Random } from "@turnpike/base";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import { createGateway, type GatewayOptions, gatewayBounds, webSocketBounds } from "@turnpike/gateway";
@@ -49,6 +49,8 @@ export interface GatewayService extends AsyncDisposable {
   config(): Config;
   /** Rejects when it cannot go on. Undefined: it always can. */
   readonly failed?: Promise<never>;
+  /** Undefined: another process counts. */
+  readonly metrics?: Metrics;
   /** What was counted until now. */
   dumpMetrics(): Promise<MetricsDump>;
 }
@@ -66,7 +68,6 @@ export function gatewayOptions(config: Config): GatewayOptions {
     publicUrl: gateway.publicUrl?.replace(/\/+$/, ""),
     version: productVersion(),
     headersTimeoutMs: gateway.requestTimeoutMs,
-    maxConnectionsPerClient: gateway.maxConnectionsPerClient ?? Math.ceil(gateway.maxConnections / 4),
     stallTimeoutMs: Math.max(gatewayBounds.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
     unpaidPerClient: config.limits.unpaid.perClient,
     webSockets: { ...webSocketBounds, ...gateway.webSockets, maxBatchItems: gateway.maxBatchItems },
@@ -178,6 +179,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
     adminPort,
     reload,
     config: () => config,
+    metrics,
     async dumpMetrics() {
       await gateway.flush();
       return metrics.dump();

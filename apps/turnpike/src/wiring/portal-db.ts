@@ -1,4 +1,4 @@
-import { AppError, type Log, systemClock } from "@turnpike/base";
+import { AppError, type Log, type Metrics, systemClock } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   inspectPortalDb,
@@ -18,6 +18,7 @@ export interface PortalService extends AsyncDisposable {
   readonly portal: PortalDb;
   /** Undefined when there is no metrics server. */
   readonly metricsPort: number | undefined;
+  readonly metrics: Metrics;
 }
 
 const refuse = (message: string): AppError => new AppError("CONFIG_INVALID", { message });
@@ -160,7 +161,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
       ),
     );
     const owned = stack.move();
-    return { portal, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { portal, metricsPort, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   } catch (cause) {
     if (!isPortTaken(cause)) throw cause;
     throw new AppError("PORT_IN_USE", {

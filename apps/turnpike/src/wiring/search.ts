@@ -1,4 +1,4 @@
-import { AppError, type Log } from "@turnpike/base";
+import { AppError, type Log, type Metrics } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   createEngines,
@@ -19,6 +19,7 @@ export interface RunningSearch extends AsyncDisposable {
   readonly service: SearchService;
   /** Undefined when there is no metrics server. */
   readonly metricsPort: number | undefined;
+  readonly metrics: Metrics;
 }
 
 /** Address at which others reach the search service: the one that indexed files are named by. */
@@ -84,7 +85,7 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
       ),
     );
     const owned = stack.move();
-    return { service, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { service, metricsPort, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   } catch (cause) {
     if (!isPortTaken(cause)) throw cause;
     throw new AppError("PORT_IN_USE", { message: `search.port: ${search.port} is in use by another program.`, cause });

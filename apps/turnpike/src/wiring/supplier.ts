@@ -1,4 +1,4 @@
-import { AppError, type Log, systemClock } from "@turnpike/base";
+import { AppError, type Log, type Metrics, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, createChainSigner, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { accountAddress, cosmosPublicKey, SigningThreads } from "@turnpike/crypto";
@@ -29,11 +29,11 @@ export interface RunningSupplier extends AsyncDisposable {
   readonly operators: readonly { readonly address: string; readonly url: string }[];
   /** Undefined when there is no metrics server. */
   readonly metricsUrl: string | undefined;
+  readonly metrics: Metrics;
 }
 
 /** Time for the first block of the chain to be seen. */
 const FIRST_BLOCK_MS = 60_000;
-const MAX_CONNECTIONS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const DRAIN_TIMEOUT_MS = 10_000;
 const TEN_MILLIONTHS = 1_000_000;
@@ -127,7 +127,9 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
         services: suppliedServices(config),
         maxRequestBytes: supplier.maxRequestBytes,
         maxConcurrentRelays: supplier.maxConcurrentRelays,
-        maxConnections: MAX_CONNECTIONS,
+        maxConnections: supplier.maxConnections,
+        maxConnectionsPerClient: supplier.maxConnectionsPerClient,
+        trustedProxies: supplier.trustedProxies,
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         drainTimeoutMs: DRAIN_TIMEOUT_MS,
         inflationMillionths: await inflationMillionths(client),
@@ -155,6 +157,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
       url: `http://${hostText(host)}:${served.ports.get(address) ?? 0}`,
     })),
     metricsUrl,
+    metrics,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -71,7 +71,8 @@ export async function runWorker(context: CommandContext): Promise<void> {
           reload: async () => (await calls.call("reload", {}, RELOAD_TIMEOUT_MS)) as ReloadResult,
         },
       });
-      const { gatewayPort, adminPort } = await service;
+      const { gatewayPort, adminPort, metrics } = await service;
+      context.connectionFaults?.attach({ log: own, metrics });
       flushCompileCache();
       return { gatewayPort, adminPort };
     },

@@ -1,4 +1,3 @@
-import { Server as NetServer } from "node:net";
 import {
   type handleUnaryCall,
   logVerbosity,
@@ -10,7 +9,7 @@ import {
   type sendUnaryData,
   setLogVerbosity,
 } from "@grpc/grpc-js";
-import { AppError } from "@turnpike/base";
+import { AppError, ConnectionGuard, connectionCounts, Http2Guard } from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import type { ChainApiOptions } from "../services/base-services.ts";
@@ -26,6 +25,12 @@ export interface GrpcServerOptions extends ChainApiOptions {
   /** Largest request; 10 MiB by default, as in the SDK. */
   readonly maxRequestBytes?: number;
   readonly maxConnections?: number;
+  /** Of one address, or one /64 of IPv6; 250 by default. */
+  readonly maxConnectionsPerClient?: number;
+  /** Proxies, which connect for many clients: these have no such bound. None by default. */
+  readonly trustedProxies?: readonly string[];
+  /** Time after which a connection without a call is closed; 300,000 by default. */
+  readonly idleTimeoutMs?: number;
   /** Calls at one time on one connection; 100 by default, what is more waits at the client. */
   readonly maxConcurrentStreams?: number;
   /** How long calls may still run when the server is closed. */
@@ -37,6 +42,7 @@ export interface ListeningServer extends AsyncDisposable {
   readonly port: number;
 }
 
+const IDLE_TIMEOUT_MS = 300_000;
 /** Requests that one reflection stream may ask. */
 const MOST_REFLECTION_REQUESTS = 1000;
 /** Where the table keeps what answers paths that it does not have. No gRPC path looks like this. */
@@ -122,13 +128,6 @@ function listen(server: Server, host: string, port: number): Promise<number> {
   });
 }
 
-/** Bounds the connections of the server below, which its own options do not. */
-function boundConnections(server: Server, maxConnections: number): void {
-  const below: unknown = Reflect.get(server, "http2Servers");
-  if (!(below instanceof Map)) return;
-  for (const each of below.keys()) if (each instanceof NetServer) each.maxConnections = maxConnections;
-}
-
 /**
  * Serves the chain's gRPC: all queries of the application's modules, the services beside them, and server reflection.
  * `Msg` services are not served, as on the real network. Keepalive pings are answered however often they come.
@@ -151,13 +150,21 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApi
   }
   server.register(ANY_PATH, unknownHandler(services), toBuffer, toBytes, "bidi");
   const bound = await listen(server, host, port);
-  boundConnections(server, opts.maxConnections ?? 1000);
+  const { maxConnections = 1000, idleTimeoutMs = IDLE_TIMEOUT_MS } = opts;
+  const counts = connectionCounts("chain-grpc", modules.metrics);
+  const guard = new ConnectionGuard({ ...opts, maxConnections }, counts);
+  const http2 = new Http2Guard({ idleTimeoutMs }, { guard, log: modules.log, onFault: counts.onFault });
+  http2.watchGrpc(server);
   modules.log.info({ host, port: bound, services: services.length }, "gRPC is served");
   return {
     port: bound,
     [Symbol.asyncDispose]: () =>
       new Promise((resolve) => {
-        const timer = setTimeout(() => server.forceShutdown(), closeGraceMs);
+        http2[Symbol.dispose]();
+        const timer = setTimeout(() => {
+          server.forceShutdown();
+          http2.closeAllConnections();
+        }, closeGraceMs);
         server.tryShutdown(() => {
           clearTimeout(timer);
           resolve();

@@ -1,6 +1,15 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { create, type Message } from "@bufbuild/protobuf";
-import { AppError, type Clock, createHostCheck, errorRow, type HostCheckOptions } from "@turnpike/base";
+import {
+  AppError,
+  type Clock,
+  ConnectionGuard,
+  connectionCounts,
+  createGuardedServer,
+  createHostCheck,
+  errorRow,
+  type HostCheckOptions,
+} from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { encodeMessage, fromApiJson } from "@turnpike/proto";
@@ -27,6 +36,10 @@ export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   /** Largest path, query and headers together. */
   readonly maxHeadBytes?: number;
   readonly maxConnections?: number;
+  /** Of one address, or one /64 of IPv6; 250 by default. */
+  readonly maxConnectionsPerClient?: number;
+  /** Proxies, which connect for many clients: these have no such bound. None by default. */
+  readonly trustedProxies?: readonly string[];
   /** How long a whole request may take to arrive. */
   readonly requestTimeoutMs?: number;
   /** How long requests may still run when the server is closed. */
@@ -216,12 +229,8 @@ function listen(server: Server, host: string, port: number): Promise<number> {
 export async function startRestServer(opts: RestServerOptions, modules: RestServerModules): Promise<ListeningServer> {
   const { maxHeadBytes = 65_536, maxConnections = 1000, requestTimeoutMs = 30_000, closeGraceMs = 1000 } = opts;
   const rest = new RestApi(opts, modules);
-  const server = createServer({
-    maxHeaderSize: maxHeadBytes,
-    headersTimeout: Math.min(10_000, requestTimeoutMs),
-    requestTimeout: requestTimeoutMs,
-  });
-  server.maxConnections = maxConnections;
+  const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("chain-rest", modules.metrics));
+  const server = createGuardedServer(guard, { maxHeaderSize: maxHeadBytes, requestTimeout: requestTimeoutMs });
   const { hostFault } = createHostCheck(opts);
   server.on("request", (req, res) => {
     const foreign = hostFault(req.headers);

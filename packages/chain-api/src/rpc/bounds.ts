@@ -12,6 +12,10 @@ export interface RpcBounds {
   readonly maxJsonDepth: number;
   /** Most open connections, WebSockets among them: 900. Further ones are closed. */
   readonly maxConnections: number;
+  /** Open connections of one address, or one /64 of IPv6: 250. Further ones are closed. */
+  readonly maxConnectionsPerClient: number;
+  /** Proxies, which connect for many clients: these have no such bound. None. */
+  readonly trustedProxies: readonly string[];
   /** Most clients that have a subscription or wait for `broadcast_tx_commit`: 100. */
   readonly maxSubscriptionClients: number;
   /** Most subscriptions of one WebSocket: 5. */
@@ -42,6 +46,8 @@ export const RPC_BOUNDS: RpcBounds = {
   maxBatch: 10,
   maxJsonDepth: 10_000,
   maxConnections: 900,
+  maxConnectionsPerClient: 250,
+  trustedProxies: [],
   maxSubscriptionClients: 100,
   maxSubscriptionsPerClient: 5,
   maxWaitingSocketBytes: 8 * 1024 * 1024,

@@ -1,5 +1,5 @@
 import type { Server } from "node:http";
-import type { Clock, HostCheck, Log } from "@turnpike/base";
+import type { Clock, ConnectionGuard, HostCheck, Log } from "@turnpike/base";
 import { FastListener, type FastRequest, type FastResponse, fastListenerDefaults } from "@turnpike/http1";
 import type { RpcBounds } from "./bounds.ts";
 import type { HttpAnswer, RpcHttpHandler } from "./http-handler.ts";
@@ -8,6 +8,7 @@ import type { HttpAnswer, RpcHttpHandler } from "./http-handler.ts";
 export interface PlainRpcListenerModules {
   /** Gets every request that is not plain JSON-RPC by POST, and its connection with it. */
   readonly server: Server;
+  readonly guard: ConnectionGuard;
   readonly handler: RpcHttpHandler;
   readonly hosts: HostCheck;
   readonly log: Log;
@@ -31,7 +32,7 @@ function send(response: FastResponse, { status, body }: HttpAnswer, fields: stri
  */
 export function createPlainRpcListener(
   bounds: RpcBounds,
-  { server, handler, hosts, log, clock }: PlainRpcListenerModules,
+  { server, guard, handler, hosts, log, clock }: PlainRpcListenerModules,
 ): FastListener {
   const handle = (request: FastRequest): boolean => {
     const { response } = request;
@@ -63,6 +64,6 @@ export function createPlainRpcListener(
       maxHeldBytes: plainHeldBytes(bounds),
       fields: ["origin"],
     },
-    { server, handle, clock },
+    { server, handle, admit: (socket, idleMs) => guard.admit(socket, idleMs), clock },
   );
 }

@@ -1,7 +1,18 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Clock, createHostCheck, errorRow, type HostCheckOptions, type HostFault, type Log } from "@turnpike/base";
+import {
+  type Clock,
+  ConnectionGuard,
+  connectionCounts,
+  createGuardedServer,
+  createHostCheck,
+  errorRow,
+  type HostCheckOptions,
+  type HostFault,
+  type Log,
+  type Metrics,
+} from "@turnpike/base";
 import type { AbciQuerier } from "@turnpike/chain";
 import { type EmbeddedNode, EventLoopQueue } from "@turnpike/chain-node";
 import type { FastListener } from "@turnpike/http1";
@@ -37,6 +48,7 @@ export interface RpcServerModules {
   readonly clock: Clock;
   /** Shared by all servers of a node; without it the calls of this one alone are queued. */
   readonly queue?: EventLoopQueue;
+  readonly metrics?: Metrics;
 }
 
 /** CometBFT's RPC over a node. Its end closes all connections. */
@@ -76,7 +88,9 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     perMessageDeflate: false,
     clientTracking: true,
   });
-  const server = createServer(
+  const guard = new ConnectionGuard(bounds, connectionCounts("chain-rpc", modules.metrics));
+  const server = createGuardedServer(
+    guard,
     {
       maxHeaderSize: bounds.maxHeadBytes,
       requestTimeout: bounds.readTimeoutMs,
@@ -95,14 +109,13 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
       else res.writeHead(405, { Allow: "GET, HEAD, POST", Connection: "close" }).end();
     },
   );
-  server.maxConnections = bounds.maxConnections;
   server.on("upgrade", (req, socket, head) => {
     const { remoteAddress = "", remotePort = 0 } = req.socket;
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
       new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, queue });
     });
   });
-  const listener = createPlainRpcListener(bounds, { server, handler, hosts, log, clock });
+  const listener = createPlainRpcListener(bounds, { server, guard, handler, hosts, log, clock });
   try {
     listener.net.listen(port, host);
     await once(listener.net, "listening");

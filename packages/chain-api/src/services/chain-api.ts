@@ -1,5 +1,5 @@
 import type { DescMessage } from "@bufbuild/protobuf";
-import { errorRow, isAppError, type Log } from "@turnpike/base";
+import { errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
 import { GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
 import { EventLoopQueue } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
@@ -15,6 +15,7 @@ export interface ChainApiModules extends ApiModules {
   readonly log: Log;
   /** Shared by all servers of a node; without it the questions of this one alone are queued. */
   readonly queue?: EventLoopQueue;
+  readonly metrics?: Metrics;
 }
 
 /** An answer of the API. The height is that of the state that was read; undefined when none was reached. */

@@ -100,7 +100,8 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       blockIntervalMs: facts.chain.blockIntervalMs,
       rpc: { host, port: ports.chainRpc },
       rest: { host, port: ports.chainRest },
-      grpc: { host, port: facts.chain.inner.grpc },
+      // Behind the port splitter, which bounds each client itself.
+      grpc: { host, port: facts.chain.inner.grpc, trustedProxies: [host] },
       metrics: { host, port: ports.chainMetrics },
     },
     catalogue: {

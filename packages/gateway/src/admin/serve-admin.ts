@@ -1,8 +1,11 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import {
   type Clock,
+  ConnectionGuard,
   closeServer,
+  connectionCounts,
+  createGuardedServer,
   createHostCheck,
   Deadlines,
   type ErrorCode,
@@ -151,6 +154,8 @@ class AdminApi {
   }
 }
 
+const CONNECTIONS = { maxConnections: 100, maxConnectionsPerClient: 50 };
+
 /** An admin API that listens. */
 export interface AdminService extends AsyncDisposable {
   readonly port: number;
@@ -162,9 +167,9 @@ export interface AdminService extends AsyncDisposable {
  */
 export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Promise<AdminService> {
   const api = new AdminApi(opts, modules);
-  const server = createServer({ headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 });
-  server.maxConnections = 100;
-  server.on("request", (req, res) => api.handle(req, res));
+  const guard = new ConnectionGuard(CONNECTIONS, connectionCounts("admin", modules.metrics));
+  const options = { headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 };
+  const server = createGuardedServer(guard, options, (req, res) => api.handle(req, res));
   const port = await listenOn(server, opts.host, opts.port);
   return {
     port,

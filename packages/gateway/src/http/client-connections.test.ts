@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { Duplex } from "node:stream";
 import { after, before, suite, test } from "node:test";
 import { type RequestId, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import { gatewayOptions } from "../../test/options.ts";
-import { ClientConnections } from "./client-connections.ts";
 import { HttpServer } from "./server.ts";
 
 const limits = { ...gatewayOptions, maxConnections: 12, maxConnectionsPerClient: 4 };
@@ -75,18 +73,4 @@ suite("connections of one client", () => {
     assert.equal(await served("127.0.0.2", 8), 2);
     await closeAll();
   });
-});
-
-test("a connection that is seen twice is counted once", () => {
-  const one = { remoteAddress: "192.0.2.1" };
-  const socketOf = (): Socket => Object.assign(new Duplex() as Socket, one);
-  const clients = new ClientConnections({ maxConnectionsPerClient: 2, trustedProxies: [] });
-  const [first, second, third] = [socketOf(), socketOf(), socketOf()];
-  assert.deepEqual(
-    [first, first, second, second, third].map((socket) => clients.admit(socket)),
-    [true, true, true, true, false],
-  );
-  first.emit("close");
-  assert.equal(clients.admit(third), true);
-  assert.equal(clients.admit(socketOf()), false);
 });

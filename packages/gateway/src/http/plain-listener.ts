@@ -66,7 +66,7 @@ export function createPlainListener(
       maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, maxHeaderBytes),
       fields: ["host", "content-length", ...FIELDS],
     },
-    { server: server.node, handle: serve, admit: (socket) => server.admit(socket), clock },
+    { server: server.node, handle: serve, admit: (socket, idleMs) => server.admit(socket, idleMs), clock },
   );
 }
 

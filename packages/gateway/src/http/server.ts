@@ -1,19 +1,27 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
-import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
+import {
+  ConnectionGuard,
+  type ConnectionLimits,
+  type ConnectionRefusal,
+  type ErrorCode,
+  errorBody,
+  guardServer,
+  type IdleTime,
+  type Log,
+  type RequestId,
+} from "@turnpike/base";
 import { linger } from "./linger.ts";
 import type { AnyRequest } from "./request.ts";
 import { codeError } from "./rpc-answer.ts";
 
 /** Bounds of one HTTP server: sizes of heads, times, and connections in all and of one client. */
-interface HttpLimits extends ClientConnectionLimits {
+interface HttpLimits extends ConnectionLimits {
   readonly maxHeaderBytes: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  readonly maxConnections: number;
   readonly stallTimeoutMs: number;
 }
 
@@ -41,6 +49,8 @@ interface HttpServerModules {
   /** True for a request whose errors are JSON-RPC. */
   readonly isFree: (req: IncomingMessage) => boolean;
   readonly upgrades?: Upgrades;
+  /** Called for each connection that the bounds close. */
+  readonly onRefused?: (reason: ConnectionRefusal) => void;
 }
 
 /** Requests whose clients wait for `100 Continue`. */
@@ -61,12 +71,12 @@ export class HttpServer {
   /** The server of `node:http` that this one configures and listens to. */
   readonly node: Server;
   readonly #modules: HttpServerModules;
-  readonly #clients: ClientConnections;
+  readonly #guard: ConnectionGuard;
   readonly #connections = new WeakMap<object, Connection>();
 
   constructor(limits: HttpLimits, modules: HttpServerModules) {
     this.#modules = modules;
-    this.#clients = new ClientConnections(limits);
+    this.#guard = new ConnectionGuard(limits, modules);
     const server = createServer({
       insecureHTTPParser: false,
       requireHostHeader: false,
@@ -82,8 +92,11 @@ export class HttpServer {
     // A client that has half-closed its side still waits for its answer, which may be paid for.
     Object.assign(server, { httpAllowHalfOpen: true });
     this.node = server;
+    guardServer(server, this.#guard);
     this.setLimits(limits);
-    server.on("connection", (socket) => this.#onConnection(socket));
+    server.on("connection", (socket) => {
+      this.#connections.set(socket, { open: 0, res: undefined, last: undefined });
+    });
     server.on("request", (req, res) => this.#onRequest(req, res));
     server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
       awaiting.set(req, res);
@@ -95,12 +108,9 @@ export class HttpServer {
     );
   }
 
-  /**
-   * Counts a connection that another listener has accepted and may hand over to this server. False when its client has as
-   * many as it may: it must be closed.
-   */
-  admit(socket: Socket): boolean {
-    return this.#clients.admit(socket);
+  /** Counts a connection that another listener has accepted and may hand over to this server. False: it must be closed. */
+  admit(socket: Socket, idleMs: IdleTime): boolean {
+    return this.#guard.admit(socket, idleMs);
   }
 
   /** Puts other limits into effect; all but `maxHeaderBytes`, which is fixed when the server is made. */
@@ -110,19 +120,9 @@ export class HttpServer {
     // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
     server.requestTimeout = limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000;
     server.keepAliveTimeout = limits.keepAliveTimeoutMs;
-    server.maxConnections = limits.maxConnections;
     // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
     server.timeout = limits.stallTimeoutMs;
-    this.#clients.setLimits(limits);
-  }
-
-  #onConnection(socket: Socket): void {
-    if (this.#clients.admit(socket)) {
-      this.#connections.set(socket, { open: 0, res: undefined, last: undefined });
-      return;
-    }
-    this.#modules.log.debug({ max: this.#clients.maxPerClient }, "a client has too many connections");
-    socket.destroy();
+    this.#guard.setLimits(limits);
   }
 
   #onRequest(req: IncomingMessage, res: ServerResponse): void {

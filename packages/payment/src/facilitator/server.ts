@@ -1,8 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import {
+  ConnectionGuard,
   clientKey,
+  connectionCounts,
   createClientIp,
+  createGuardedServer,
   createHostCheck,
   type ErrorCode,
   errorBody,
@@ -10,6 +13,7 @@ import {
   type HostCheckOptions,
   isAppError,
   type Log,
+  type Metrics,
 } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { isRetryKey, type SettleCaller } from "./caller.ts";
@@ -32,15 +36,23 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly maxConcurrentRequests: number;
   /** Of one client at once; more are answered 429. A quarter of all by default. */
   readonly maxConcurrentPerClient?: number;
+  /** Open connections; 1,000 by default. */
+  readonly maxConnections?: number;
+  /** Open connections of one address, or one /64 of IPv6; 250 by default. Trusted proxies have no such bound. */
+  readonly maxConnectionsPerClient?: number;
 }
 
 /** Modules of a facilitator's server, which owns none of them. */
 export interface FacilitatorServerModules {
   readonly facilitator: Pick<Facilitator, "verify" | "settle" | "supported" | "missing">;
   readonly log: Log;
+  readonly metrics?: Metrics;
   /** What `GET /discovery/resources` and `GET /discovery/search` find; nothing by default. */
   readonly discovery?: FacilitatorDiscovery;
 }
+
+/** As long as the framework keeps idle connections. */
+const KEEP_ALIVE_MS = 72_000;
 
 /** `Allow` by path. */
 const ALLOWED: ReadonlyMap<string, string> = new Map([
@@ -86,9 +98,17 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#clientIp = createClientIp(opts.trustedProxies);
     const perClient = opts.maxConcurrentPerClient ?? Math.max(1, Math.floor(opts.maxConcurrentRequests / 4));
     this.#clientPlaces = new Places(perClient);
+    const { maxConnections = 1_000 } = opts;
+    const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("facilitator", modules.metrics));
     this.#app = fastify({
       bodyLimit: opts.maxBodyBytes,
-      requestTimeout: opts.requestTimeoutMs ?? 10_000,
+      // The framework makes one server for each address of its host.
+      serverFactory: (handler) =>
+        createGuardedServer(
+          guard,
+          { requestTimeout: opts.requestTimeoutMs ?? 10_000, keepAliveTimeout: KEEP_ALIVE_MS },
+          handler,
+        ),
       genReqId: () => randomUUID(),
       forceCloseConnections: "idle",
       return503OnClosing: true,

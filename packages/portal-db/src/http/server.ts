@@ -1,6 +1,16 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { type Clock, createClientIp, createHostCheck, type HostCheckOptions, type Metrics } from "@turnpike/base";
+import {
+  type Clock,
+  ConnectionGuard,
+  type ConnectionLimits,
+  connectionCounts,
+  createClientIp,
+  createGuardedServer,
+  createHostCheck,
+  type HostCheckOptions,
+  type Metrics,
+} from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { failure } from "../failures.ts";
 import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequestsTotal } from "../metrics.ts";
@@ -14,7 +24,7 @@ import { headerOf } from "./table-request.ts";
 import { readTarget } from "./target.ts";
 import { KeyCount } from "./token-slots.ts";
 
-export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions {
+export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions, ConnectionLimits {
   /** 0 takes a free one. */
   readonly port: number;
   /** Most bytes of a body. */
@@ -23,13 +33,10 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCh
   readonly maxHeaderBytes: number;
   /** Longest time for a request to arrive, and for a response to wait for its client to read. */
   readonly requestTimeoutMs: number;
-  readonly maxConnections: number;
   /** Most requests that are being answered; more are answered 503. */
   readonly maxInFlight: number;
   /** Most requests with one token that are being answered; more are answered 429. */
   readonly maxInFlightPerToken: number;
-  /** Proxies whose X-Forwarded-For is believed, as addresses and CIDR blocks; none by default. */
-  readonly trustedProxies?: readonly string[];
   /** Origins whose pages may call; `*` is any. */
   readonly corsOrigins: readonly string[];
 }
@@ -55,8 +62,6 @@ const RETRY_SOON = { "retry-after": "1" };
 const KEEP_ALIVE_MS = 65_000;
 /** Status, in logs and metrics alone, of what its client did not wait for. */
 const CLIENT_GONE = 499;
-/** How often connections are looked at for being slow. */
-const SLOW_CHECK_MS = 1_000;
 
 /** Serves the tables of the management data over HTTP, as PostgREST does, and `GET /` (OpenAPI), `/live`, `/ready`. */
 export class PortalServer implements AsyncDisposable {
@@ -93,7 +98,7 @@ export class PortalServer implements AsyncDisposable {
     this.#gate = createGate(opts, modules);
     this.#hosts = createHostCheck(opts);
     this.#clientIp = createClientIp(opts.trustedProxies ?? []);
-    this.#app = createApp(opts);
+    this.#app = createApp(opts, modules);
     this.#addHooks();
     this.#app.route({
       method: [...VERBS],
@@ -247,12 +252,21 @@ export class PortalServer implements AsyncDisposable {
   }
 }
 
-function createApp(opts: PortalServerOptions): FastifyInstance {
+function createApp(opts: PortalServerOptions, { metrics }: PortalServerModules): FastifyInstance {
+  const guard = new ConnectionGuard(opts, connectionCounts("management", metrics));
   const app = fastify({
     bodyLimit: opts.maxBodyBytes,
-    requestTimeout: opts.requestTimeoutMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    http: { maxHeaderSize: opts.maxHeaderBytes, connectionsCheckingInterval: SLOW_CHECK_MS },
+    // The framework makes one server for each address of its host.
+    serverFactory: (handler) =>
+      createGuardedServer(
+        guard,
+        {
+          requestTimeout: opts.requestTimeoutMs,
+          keepAliveTimeout: KEEP_ALIVE_MS,
+          maxHeaderSize: opts.maxHeaderBytes,
+        },
+        handler,
+      ),
     genReqId: () => randomUUID(),
     forceCloseConnections: "idle",
     return503OnClosing: true,
@@ -261,8 +275,6 @@ function createApp(opts: PortalServerOptions): FastifyInstance {
     frameworkErrors: (_error, _request, reply) => void sendError(reply as FastifyReply, BAD_PATH),
     clientErrorHandler: refuseClient,
   });
-  app.server.headersTimeout = opts.requestTimeoutMs;
-  app.server.maxConnections = opts.maxConnections;
   // Each request of a connection listens to its end, and clients may send many at once.
   app.server.on("connection", (socket) => socket.setMaxListeners(0));
   app.removeAllContentTypeParsers();

@@ -1,5 +1,14 @@
 import type { AddressInfo } from "node:net";
-import { type Clock, createHostCheck, type Log, type Metrics, systemClock } from "@turnpike/base";
+import {
+  type Clock,
+  ConnectionGuard,
+  connectionCounts,
+  createGuardedServer,
+  createHostCheck,
+  type Log,
+  type Metrics,
+  systemClock,
+} from "@turnpike/base";
 import { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "@turnpike/catalogue";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { WeightedEngine } from "../engines/create-engines.ts";
@@ -39,6 +48,10 @@ export interface SearchServiceOptions extends SearcherOptions {
   readonly allowedHosts?: readonly string[];
   /** Searches at once; more are answered 503. */
   readonly maxInFlight: number;
+  /** Open connections of one address, or one /64 of IPv6; 250 by default. */
+  readonly maxConnectionsPerClient?: number;
+  /** Proxies, and gateways that search for many: these have no such bound. None by default. */
+  readonly trustedProxies?: readonly string[];
   /** Version of the product, for `GET /v1/version`. */
   readonly version: string;
 }
@@ -60,7 +73,6 @@ const DEFAULT_SEARCH_RESULTS = 10;
 /** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 65_000;
-const SLOW_CHECK_MS = 1_000;
 /** Connections beside those of searches: health, documents, and the idle ones of a gateway. */
 const MORE_CONNECTIONS = 1_000;
 const INDEX_SIZE_MS = 60_000;
@@ -80,12 +92,18 @@ function send(reply: FastifyReply, { status, detail, headers }: ErrorDetail): Fa
   return reply.send(JSON.stringify({ detail }));
 }
 
-function createApp(): FastifyInstance {
+function createApp(
+  { maxInFlight, maxConnectionsPerClient, trustedProxies }: SearchServiceOptions,
+  { metrics }: SearchServiceModules,
+): FastifyInstance {
+  const maxConnections = maxInFlight + MORE_CONNECTIONS;
+  const limits = { maxConnections, maxConnectionsPerClient, trustedProxies };
+  const guard = new ConnectionGuard(limits, connectionCounts("search", metrics));
   const app = fastify({
     bodyLimit: MAX_SEARCH_BODY_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    http: { connectionsCheckingInterval: SLOW_CHECK_MS },
+    // The framework makes one server for each address of its host.
+    serverFactory: (handler) =>
+      createGuardedServer(guard, { requestTimeout: REQUEST_TIMEOUT_MS, keepAliveTimeout: KEEP_ALIVE_MS }, handler),
     forceCloseConnections: "idle",
     return503OnClosing: false,
     exposeHeadRoutes: false,
@@ -93,7 +111,6 @@ function createApp(): FastifyInstance {
     frameworkErrors: (_error, _request, reply) => void send(reply as FastifyReply, BAD_REQUEST),
     clientErrorHandler: refuseClient,
   });
-  app.server.headersTimeout = REQUEST_TIMEOUT_MS;
   // A body is JSON whatever its sender calls it.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
@@ -131,7 +148,7 @@ export class SearchService implements AsyncDisposable {
   readonly #options: SearchServiceOptions;
   readonly #modules: SearchServiceModules;
   readonly #clock: Clock;
-  readonly #app = createApp();
+  readonly #app: FastifyInstance;
   readonly #searcher: Searcher;
   readonly #owned = new AsyncDisposableStack();
   #inFlight = 0;
@@ -146,7 +163,7 @@ export class SearchService implements AsyncDisposable {
     this.#modules = modules;
     this.#clock = clock;
     this.#publicUrl = options.publicUrl;
-    this.#app.server.maxConnections = options.maxInFlight + MORE_CONNECTIONS;
+    this.#app = createApp(options, modules);
     this.#addHooks();
     this.#addRoutes();
     this.#searcher = this.#owned.use(new Searcher(options, { engines, clock, log, metrics }));

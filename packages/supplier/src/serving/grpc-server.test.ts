@@ -4,6 +4,7 @@ import { connect, constants } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import { ConnectionGuard, silentLog, systemClock } from "@turnpike/base";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
 import { eventually } from "@turnpike/testkit";
@@ -250,7 +251,14 @@ suite("relays over gRPC", () => {
   test("a connection without a call does not keep its place", async () => {
     await using relays = new GrpcRelays(
       { drainTimeoutMs: 1_000, requestTimeoutMs: 1_000, maxRequestBytes: 1_000, idleTimeoutMs: 50 },
-      { handler: {} as RelayHandler, bodies: new BodyBudget(1_000) },
+      {
+        handler: {} as RelayHandler,
+        bodies: new BodyBudget(1_000),
+        guard: new ConnectionGuard({ maxConnections: 10, maxConnectionsPerClient: 10 }),
+        log: silentLog,
+        clock: systemClock,
+        onFault: () => assert.fail(),
+      },
     );
     const server = createServer((socket) => relays.accept(socket)).listen(0, "127.0.0.1");
     await once(server, "listening");

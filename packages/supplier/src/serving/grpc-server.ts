@@ -9,6 +9,7 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
+import { type Clock, type ConnectionGuard, Http2Guard, type Log } from "@turnpike/base";
 import { REFUSALS } from "../verification/refusal.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { boundRequests, type GrpcBoundsOptions, statusOf } from "./grpc-bounds.ts";
@@ -46,12 +47,18 @@ interface GrpcRelaysOptions extends GrpcBoundsOptions {
 interface GrpcRelaysModules {
   readonly handler: RelayHandler;
   readonly bodies: BodyBudget;
+  readonly guard: ConnectionGuard;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Called for each fault of a connection that the server contains. */
+  readonly onFault: () => void;
 }
 
 /** The same relays over gRPC, on connections that another server accepted. */
 export class GrpcRelays implements AsyncDisposable {
   readonly #server: Server;
   readonly #injector: ConnectionInjector;
+  readonly #http2: Http2Guard;
   readonly #drainTimeoutMs: number;
   #inFlight = 0;
   #idle = Promise.resolve();
@@ -65,7 +72,7 @@ export class GrpcRelays implements AsyncDisposable {
       // Also of what is decompressed.
       "grpc.max_receive_message_length": options.maxRequestBytes,
       "grpc.max_concurrent_streams": MAX_STREAMS,
-      "grpc.max_connection_idle_ms": options.idleTimeoutMs ?? IDLE_TIMEOUT_MS,
+      "grpc.enable_channelz": 0,
       interceptors: [boundRequests(options, modules)],
     });
     this.#server.addService(RELAY_SERVICE, {
@@ -93,6 +100,9 @@ export class GrpcRelays implements AsyncDisposable {
       },
     });
     this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    // Idle connections are its matter too: the library's own time-out reads addresses of sessions that are gone, and throws.
+    this.#http2 = new Http2Guard({ idleTimeoutMs: options.idleTimeoutMs ?? IDLE_TIMEOUT_MS }, modules);
+    this.#http2.watchGrpc(this.#server);
   }
 
   #count(by: 1 | -1): void {
@@ -113,10 +123,12 @@ export class GrpcRelays implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
+    this.#http2[Symbol.dispose]();
     this.#injector.drain(this.#drainTimeoutMs);
     await Promise.race([this.#idle, once(AbortSignal.timeout(this.#drainTimeoutMs), "abort")]);
     // The last answers are written in this turn.
     await new Promise(setImmediate);
     this.#server.forceShutdown();
+    this.#http2.closeAllConnections();
   }
 }

@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { AppError, type Clock, isRecord, type Log } from "@turnpike/base";
+import { AppError, type Clock, type ConnectionGuard, createGuardedServer, isRecord, type Log } from "@turnpike/base";
 import {
   FastListener,
   type FastListenerCounts,
@@ -22,7 +22,6 @@ interface RelayServerOptions {
   readonly host: string;
   readonly port: number;
   readonly maxRequestBytes: number;
-  readonly maxConnections: number;
   /** Time for a whole request to arrive; and for a client to read on while an answer waits to be written. */
   readonly requestTimeoutMs: number;
   /** Time for relays under way when the server is closed. */
@@ -32,6 +31,8 @@ interface RelayServerOptions {
 interface RelayServerModules {
   readonly handler: RelayHandler;
   readonly bodies: BodyBudget;
+  /** Counts the connections of all servers that have it. */
+  readonly guard: ConnectionGuard;
   /** Takes connections that speak HTTP/2 from their first byte; without one they are refused. */
   readonly onHttp2?: (socket: Socket) => void;
   /** Takes upgrades to WebSocket; without one they are refused. */
@@ -111,13 +112,10 @@ async function readBody(request: IncomingMessage, maxBytes: number, budget: Body
 
 /** The server that gets what is not plain: GET, chunks, upgrades, HTTP/2, large and slow bodies, and what is odd. */
 function createFullServer(options: RelayServerOptions, modules: RelayServerModules, exchanges: RelayExchanges): Server {
-  const { bodies, onUpgrade } = modules;
-  const server = createServer(
-    {
-      requestTimeout: options.requestTimeoutMs,
-      headersTimeout: options.requestTimeoutMs,
-      maxHeaderSize: MAX_HEAD_BYTES,
-    },
+  const { bodies, guard, onUpgrade } = modules;
+  const server = createGuardedServer(
+    guard,
+    { requestTimeout: options.requestTimeoutMs, maxHeaderSize: MAX_HEAD_BYTES },
     (request, response) => {
       exchanges.serve({
         rpcType: request.headers["rpc-type"]?.toString(),
@@ -133,14 +131,13 @@ function createFullServer(options: RelayServerOptions, modules: RelayServerModul
     if (onUpgrade === undefined) socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     else onUpgrade(request, socket, head);
   });
-  server.maxConnections = options.maxConnections;
   return server;
 }
 
 /** Listens in the place of the server, and serves plain relays by a shorter way. */
 function createPlainListener(
   options: RelayServerOptions,
-  { bodies, clock }: RelayServerModules,
+  { bodies, guard, clock }: RelayServerModules,
   { server, exchanges }: { readonly server: Server; readonly exchanges: RelayExchanges },
 ): FastListener {
   const handle = (request: FastRequest): boolean => {
@@ -163,7 +160,7 @@ function createPlainListener(
       allowHalfOpen: false,
       fields: ["rpc-type", "accept"],
     },
-    { server, handle, heldBytes: bodies, clock },
+    { server, handle, admit: (socket, idleMs) => guard.admit(socket, idleMs), heldBytes: bodies, clock },
   );
 }
 

@@ -59,6 +59,7 @@ export async function start(opts: ChainRunOptions, context: CommandContext): Pro
     for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(7)} ${url}`);
     return {
       failed: running.failed,
+      metrics: running.metrics,
       [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
     };
   });

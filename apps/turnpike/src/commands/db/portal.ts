@@ -73,6 +73,7 @@ export async function serveData(opts: DbOptions, context: CommandContext): Promi
     };
     return {
       onHangUp: () => void reload(),
+      metrics: service.metrics,
       [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
     };
   });

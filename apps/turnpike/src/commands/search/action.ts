@@ -39,7 +39,11 @@ export async function serveSearch(opts: SearchOptions, context: CommandContext):
     output.result({ ready: true, search: service.url, ...(metrics === undefined ? {} : { metrics }) });
     output.line(`search   ${service.url}`);
     if (metrics !== undefined) output.line(`metrics  ${metrics}`);
-    return { drainMs: () => config.search.timeoutMs, [Symbol.asyncDispose]: () => running[Symbol.asyncDispose]() };
+    return {
+      drainMs: () => config.search.timeoutMs,
+      metrics: running.metrics,
+      [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
+    };
   });
 }
 

@@ -31,7 +31,7 @@ export async function start(opts: SupplierOptions, context: CommandContext): Pro
   const log = createLog({ level: config.log.level, name: "supplier" });
   await serve(context, { log }, async () => {
     const running = await startSupplier(config, { log });
-    const { operators, metricsUrl } = running;
+    const { operators, metricsUrl, metrics } = running;
     output.result({
       ready: true,
       operators,
@@ -39,7 +39,7 @@ export async function start(opts: SupplierOptions, context: CommandContext): Pro
     });
     for (const { address, url } of operators) output.line(`supplier  ${url}  ${address}`);
     if (metricsUrl !== undefined) output.line(`metrics   ${metricsUrl}/metrics`);
-    return { drainMs: () => 10_000, [Symbol.asyncDispose]: () => running[Symbol.asyncDispose]() };
+    return { drainMs: () => 10_000, metrics, [Symbol.asyncDispose]: () => running[Symbol.asyncDispose]() };
   });
 }
 

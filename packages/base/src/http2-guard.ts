@@ -1,0 +1,272 @@
+import { EventEmitter } from "node:events";
+import { constants, type Http2Session, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
+import { type Clock, systemClock } from "./clock.ts";
+import type { ConnectionGuard } from "./connection-guard.ts";
+import { AppError } from "./errors.ts";
+import { FaultLogThrottle } from "./fault-log-throttle.ts";
+import type { Log } from "./log.ts";
+
+/** Frames that cost a server more than their client: a burst, and as many a second thereafter. */
+interface FrameRate {
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+export interface Http2GuardOptions {
+  /**
+   * Reset streams, pings and settings of one connection. 1,000 and 100 a second by default: clients of gRPC ping once for each
+   * data that they measure, and cancel what they do not wait for.
+   */
+  readonly perConnection?: FrameRate;
+  /** The same of all connections of one client; 4,000 and 400 a second by default. */
+  readonly perClient?: FrameRate;
+  /** Time for a connection's first SETTINGS, which follow the preface; 10,000 by default. */
+  readonly headTimeoutMs?: number;
+  /** Time after which a connection without a stream is closed; 60,000 by default. */
+  readonly idleTimeoutMs?: number;
+}
+
+export interface Http2GuardModules {
+  readonly guard: ConnectionGuard;
+  readonly log: Log;
+  readonly clock?: Pick<Clock, "monotonicMs">;
+  /** Called for each fault of a connection that would have ended the process. */
+  readonly onFault?: (error: unknown) => void;
+}
+
+const HEAD_TIMEOUT_MS = 10_000;
+const IDLE_TIMEOUT_MS = 60_000;
+const CHECK_MS = 1_000;
+const PER_CONNECTION: FrameRate = { burst: 1_000, perSecond: 100 };
+const PER_CLIENT: FrameRate = { burst: 4_000, perSecond: 400 };
+/** Clients whose frames are counted; the ones that were added first are dropped. */
+const MAX_CLIENTS = 10_000;
+
+/** Tokens that refill with time. */
+class Tokens {
+  readonly #rate: FrameRate;
+  #tokens: number;
+  #atMs: number;
+
+  constructor(rate: FrameRate, nowMs: number) {
+    this.#rate = rate;
+    this.#tokens = rate.burst;
+    this.#atMs = nowMs;
+  }
+
+  #refill(nowMs: number): void {
+    const { burst, perSecond } = this.#rate;
+    this.#tokens = Math.min(burst, this.#tokens + ((nowMs - this.#atMs) * perSecond) / 1_000);
+    this.#atMs = nowMs;
+  }
+
+  /** Returns false when there is no token. */
+  take(nowMs: number): boolean {
+    this.#refill(nowMs);
+    if (this.#tokens < 1) return false;
+    this.#tokens--;
+    return true;
+  }
+
+  /** True unless a tenth of the burst has been refilled. */
+  isSpent(nowMs: number): boolean {
+    this.#refill(nowMs);
+    return this.#tokens < this.#rate.burst / 10;
+  }
+}
+
+/** State of one session. */
+interface Watched {
+  readonly tokens: Tokens;
+  /** Undefined: a trusted proxy's. */
+  readonly ofClient: Tokens | undefined;
+  readonly startedMs: number;
+  streams: number;
+  idleSinceMs: number;
+  hasSettings: boolean;
+}
+
+/**
+ * Watches the sessions of an HTTP/2 server: bounds their streams that are reset (RFC 9113 §10.5; CVE-2023-44487, and
+ * CVE-2025-8671 for those that the server resets), pings and settings, ends what is idle, and keeps faults of a connection
+ * within it.
+ */
+export class Http2Guard implements Disposable {
+  readonly #options: Http2GuardOptions;
+  readonly #modules: Http2GuardModules;
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #sessions = new Map<ServerHttp2Session, Watched>();
+  readonly #bySocket = new WeakMap<Socket, Watched>();
+  readonly #clients = new Map<string, Tokens>();
+  readonly #faultLog: FaultLogThrottle;
+  readonly #timer: NodeJS.Timeout;
+  readonly #headTimeoutMs: number;
+  readonly #idleTimeoutMs: number;
+  /** Connection whose session begins in this call. */
+  #accepting: Socket | undefined;
+
+  constructor(options: Http2GuardOptions, modules: Http2GuardModules) {
+    this.#options = options;
+    this.#headTimeoutMs = options.headTimeoutMs ?? HEAD_TIMEOUT_MS;
+    this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
+    this.#modules = modules;
+    this.#clock = modules.clock ?? systemClock;
+    this.#faultLog = new FaultLogThrottle(this.#clock);
+    const checkMs = Math.min(CHECK_MS, this.#headTimeoutMs, this.#idleTimeoutMs);
+    this.#timer = setInterval(() => this.check(), checkMs).unref();
+  }
+
+  /** Sessions that are open. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Ends all connections at once: the gRPC library does not know them when it does not count them. */
+  closeAllConnections(): void {
+    for (const session of this.#sessions.keys()) session.destroy();
+  }
+
+  /** Puts itself before the listeners that a server of HTTP/2 has by now. */
+  watch(server: EventEmitter): void {
+    this.#contain(server, "session", (session) => session as Http2Session);
+    this.#contain(server, "stream", (stream) => (stream as ServerHttp2Stream).session);
+    server.prependListener("session", (session: ServerHttp2Session) => this.#begin(session));
+    const listeners = server.listeners("connection") as ((socket: Socket) => void)[];
+    server.removeAllListeners("connection");
+    server.on("connection", (socket: Socket) => this.#accept(socket, server, listeners));
+  }
+
+  /** {@link watch} for a server of `@grpc/grpc-js`, which gives no access to those below it. @throws AppError INTERNAL */
+  watchGrpc(server: object): void {
+    const below: unknown = Reflect.get(server, "http2Servers");
+    const servers = below instanceof Map ? [...below.keys()].filter((each) => each instanceof EventEmitter) : [];
+    if (servers.length === 0) throw new AppError("INTERNAL", { message: "The gRPC library has no HTTP/2 servers." });
+    for (const each of servers) this.watch(each);
+  }
+
+  /** Applies the time-outs. Called by a timer; tests call it themselves. */
+  check(): void {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [session, watched] of this.#sessions) {
+      if (!watched.hasSettings && nowMs - watched.startedMs >= this.#headTimeoutMs) session.destroy();
+      else if (watched.streams === 0 && nowMs - watched.idleSinceMs >= this.#idleTimeoutMs) {
+        // The head of a stream that is not whole holds it open: then the next check ends it.
+        if (session.closed) session.destroy();
+        else session.close();
+      }
+    }
+  }
+
+  #accept(socket: Socket, server: EventEmitter, listeners: readonly ((socket: Socket) => void)[]): void {
+    const nowMs = this.#clock.monotonicMs();
+    const { guard } = this.#modules;
+    const key = guard.clientOf(socket);
+    const isFlooded = key !== undefined && this.#clients.get(key)?.isSpent(nowMs) === true;
+    const idleMs = (): number | undefined => this.#idleMs(socket, nowMs);
+    if (isFlooded) guard.countFlood();
+    if (isFlooded || !guard.admit(socket, idleMs)) {
+      socket.on("error", () => {});
+      socket.destroy();
+      return;
+    }
+    this.#accepting = socket;
+    try {
+      for (const listener of listeners) listener.call(server, socket);
+    } catch (error) {
+      this.#fault(error);
+      socket.destroy();
+    } finally {
+      this.#accepting = undefined;
+    }
+  }
+
+  #idleMs(socket: Socket, acceptedMs: number): number | undefined {
+    const watched = this.#bySocket.get(socket);
+    if (watched !== undefined && watched.streams > 0) return undefined;
+    return this.#clock.monotonicMs() - (watched?.idleSinceMs ?? acceptedMs);
+  }
+
+  #contain(server: EventEmitter, event: string, sessionOf: (subject: unknown) => Http2Session | undefined): void {
+    const listeners = server.listeners(event);
+    server.removeAllListeners(event);
+    for (const listener of listeners) {
+      server.on(event, (...args: unknown[]) => {
+        try {
+          Reflect.apply(listener, server, args);
+        } catch (error) {
+          this.#fault(error);
+          sessionOf(args[0])?.destroy();
+        }
+      });
+    }
+  }
+
+  #fault(error: unknown): void {
+    const { log, onFault } = this.#modules;
+    onFault?.(error);
+    if (this.#faultLog.onFailure()) log.warn({ error }, "a connection ended by a fault of its frames");
+  }
+
+  #begin(session: ServerHttp2Session): void {
+    const { guard } = this.#modules;
+    const nowMs = this.#clock.monotonicMs();
+    const { perConnection = PER_CONNECTION } = this.#options;
+    const socket = this.#accepting;
+    const watched: Watched = {
+      tokens: new Tokens(perConnection, nowMs),
+      ofClient: socket === undefined ? undefined : this.#ofClient(guard.clientOf(socket), nowMs),
+      startedMs: nowMs,
+      streams: 0,
+      idleSinceMs: nowMs,
+      hasSettings: false,
+    };
+    this.#sessions.set(session, watched);
+    if (socket !== undefined) this.#bySocket.set(socket, watched);
+    session.once("close", () => this.#sessions.delete(session));
+    session.on("error", () => {});
+    const count = (): void => this.#count(session, watched);
+    session.on("ping", count);
+    session.on("remoteSettings", () => {
+      watched.hasSettings = true;
+      count();
+    });
+    session.prependListener("stream", (stream: ServerHttp2Stream) => this.#beginStream(session, stream, watched));
+  }
+
+  #beginStream(session: ServerHttp2Session, stream: ServerHttp2Stream, watched: Watched): void {
+    watched.streams++;
+    // Its faults are those of its frames; the server's own listener may come too late for the first one.
+    stream.on("error", () => {});
+    stream.once("close", () => {
+      watched.streams--;
+      watched.idleSinceMs = this.#clock.monotonicMs();
+      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) this.#count(session, watched);
+    });
+  }
+
+  #ofClient(key: string | undefined, nowMs: number): Tokens | undefined {
+    if (key === undefined) return undefined;
+    const tokens = this.#clients.get(key);
+    if (tokens !== undefined) return tokens;
+    for (const first of this.#clients.keys()) {
+      if (this.#clients.size < MAX_CLIENTS) break;
+      this.#clients.delete(first);
+    }
+    const fresh = new Tokens(this.#options.perClient ?? PER_CLIENT, nowMs);
+    this.#clients.set(key, fresh);
+    return fresh;
+  }
+
+  #count(session: ServerHttp2Session, watched: Watched): void {
+    if (session.destroyed) return;
+    const nowMs = this.#clock.monotonicMs();
+    if (watched.tokens.take(nowMs) && watched.ofClient?.take(nowMs) !== false) return;
+    this.#modules.guard.countFlood();
+    session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+}
