@@ -119,7 +119,7 @@ const SERVERS: Readonly<Record<string, () => Promise<Served>>> = {
     const { application, source, options } = testApi();
     const { port } = owned.use(
       await startRestServer(
-        { host: "127.0.0.1", port: 0, cors: true, ...options },
+        { host: "127.0.0.1", port: 0, ...options },
         { application, source, log: silentLog, clock: systemClock },
       ),
     );

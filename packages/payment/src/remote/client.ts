@@ -1,4 +1,4 @@
-import { AppError, bytesToHex0x, isRecord, parseJson, sameAddress } from "@turnpike/base";
+import { AppError, bytesToHex0x, isRecord, parseJson, sameAddress, trimEndOf } from "@turnpike/base";
 import { type Dispatcher, Pool } from "undici";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteNetwork } from "./options.ts";
@@ -37,7 +37,7 @@ export class FacilitatorClient implements AsyncDisposable {
     this.#opts = opts;
     this.#networks = networks;
     this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
-    const base = url.pathname.replace(/\/+$/, "");
+    const base = trimEndOf(url.pathname, "/");
     this.#settlePath = `${base}/settle${url.search}`;
     this.#supportedPath = `${base}/supported${url.search}`;
   }
