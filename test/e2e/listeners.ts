@@ -146,7 +146,7 @@ export const LISTENERS: Readonly<Record<string, Listener>> = {
       const { application, source, options } = testApi();
       const { port } = owned.use(
         await startRestServer(
-          { host: "127.0.0.1", port: 0, cors: true, ...options },
+          { host: "127.0.0.1", port: 0, ...options },
           { application, source, log: silentLog, clock: systemClock },
         ),
       );
@@ -241,7 +241,7 @@ export const LISTENERS: Readonly<Record<string, Listener>> = {
       const { application, source, options } = testApi();
       const modules = { application, source, log: silentLog, clock: systemClock };
       const host = "127.0.0.1";
-      const rest = owned.use(await startRestServer({ host, port: 0, cors: true, ...options }, modules));
+      const rest = owned.use(await startRestServer({ host, port: 0, ...options }, modules));
       const grpc = owned.use(await startGrpcServer({ host, port: 0, ...options }, modules));
       const { port } = owned.use(
         await startPortSplitter({ host, port: 0, http1: rest, http2: grpc }, { log: silentLog }),

@@ -190,3 +190,31 @@ describe("a supplier", () => {
     assert.equal(await ask(), "0x5");
   });
 });
+
+describe("an honest node", () => {
+  test("that repeats a client's long request in its error holds up no other client, and is not blamed", async () => {
+    const height = { result: { node_info: { network: "pocket" }, sync_info: { latest_block_height: "7" } } };
+    // CometBFT 0.37: "got: <query>".
+    await using node = await startUpstream((call, response) => {
+      const { id = -1, params = {} } = (call.text === "" ? {} : JSON.parse(call.text)) as {
+        readonly id?: number;
+        readonly params?: { readonly query?: string };
+      };
+      const data = `failed to parse query, min height 9 can't be greater than max height 1, got: ${params.query}`;
+      const error = { code: -32_603, message: "Internal error", data };
+      const answer = params.query === undefined ? height : { error };
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id, ...answer }));
+    });
+    await using rig = await startRelay({ pocket: [{ operator: "one", urls: { comet_bft: node.url } }] });
+    const query = "min height ".repeat(18_000);
+    for (let round = 0; round < 20; round++) {
+      const answer = await send(rig, rpc(`${round}`, "tx_search", JSON.stringify({ query })), {
+        host: "pocket.localhost",
+      });
+      assert.equal(answer.status, 200);
+      assert.match(answer.text, /can't be greater/);
+    }
+    assert.doesNotMatch(await rig.metrics(), /turnpike_relay_attempts_total\{[^}]*blame="supplier"/);
+  });
+});

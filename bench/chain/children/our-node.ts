@@ -31,7 +31,7 @@ async function start({ suppliers }: { readonly suppliers: number }): Promise<Nod
   const api = { ...listen, surface: apiSurface(modules), gasPrices: [], pruningKeepBlocks: 0n };
   const queries = new AbciQueries(api, servers);
   const rpc = owned.use(await startRpcServer(listen, { node, queries, log: silentLog, clock: systemClock }));
-  const rest = owned.use(await startRestServer({ ...api, cors: true }, servers));
+  const rest = owned.use(await startRestServer(api, servers));
   owned.use(await startGrpcServer(api, servers));
   const application = ground.applications[0]?.signer.address ?? "";
   return { rpc: Number(new URL(rpc.url).port), rest: rest.port, application };

@@ -67,7 +67,7 @@ async function start({ threads }: { readonly threads: boolean }): Promise<Querie
     : node.application;
   const servers = { application, source, log: silentLog, clock: systemClock };
   const api = { host: "127.0.0.1", port: 0, surface: apiSurface(modules), gasPrices: [], pruningKeepBlocks: 0n };
-  const rest = owned.use(await startRestServer({ ...api, cors: true }, servers));
+  const rest = owned.use(await startRestServer(api, servers));
   return {
     rest: rest.port,
     account: accounts[0]?.signer.address ?? "",

@@ -1,4 +1,5 @@
 import { AppError } from "./errors.ts";
+import { trimEndOf } from "./trim.ts";
 
 const DECIMAL = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?$/;
 
@@ -12,7 +13,7 @@ export function decimalToUnits(text: string, decimals: number): bigint {
   if (whole === undefined) {
     throw new AppError("CONFIG_INVALID", { message: `${JSON.stringify(text)} is not a decimal amount.` });
   }
-  const places = (found?.[2] ?? "").replace(/0+$/, "");
+  const places = trimEndOf(found?.[2] ?? "", "0");
   if (places.length > decimals) {
     throw new AppError("CONFIG_INVALID", { message: `${text} cannot be paid in units of 10^-${decimals}.` });
   }

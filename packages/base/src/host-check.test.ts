@@ -67,6 +67,21 @@ suite("host check", () => {
     assert.equal(bound.fault({ host, origin: "http://[2001:db8::7]:8080" }), undefined);
   });
 
+  test("attack: a page of another site loads an image from here, or a frame; links to here are followed", () => {
+    const from = (site: string, dest: string) => ({
+      host: "localhost",
+      "sec-fetch-site": site,
+      "sec-fetch-dest": dest,
+    });
+    for (const dest of ["image", "script", "iframe", "empty"]) {
+      assert.equal(check.fault(from("cross-site", dest)), "ORIGIN_NOT_ALLOWED", dest);
+      for (const site of ["same-origin", "same-site", "none"]) assert.equal(check.fault(from(site, dest)), undefined);
+    }
+    assert.equal(check.fault(from("cross-site", "document")), undefined);
+    assert.equal(check.fault({ ...from("cross-site", "empty"), origin: "http://127.0.0.1:3069" }), undefined);
+    assert.equal(check.hostFault(from("cross-site", "image")), undefined);
+  });
+
   test("loopback names and addresses are known, with and without brackets", () => {
     assert.ok(isLoopbackHost("::1") && isLoopbackHost("127.0.0.1") && isLoopbackHost("LocalHost"));
     assert.ok(!isLoopbackHost("0.0.0.0") && !isLoopbackHost("128.0.0.1"));

@@ -9,6 +9,8 @@ export interface HostCheckOptions {
 export interface HostHeaders {
   readonly host?: string | undefined;
   readonly origin?: string | undefined;
+  readonly "sec-fetch-site"?: string | string[] | undefined;
+  readonly "sec-fetch-dest"?: string | string[] | undefined;
 }
 
 /** Why a request is refused: by the name that it is for, or by the page that sent it. */
@@ -57,11 +59,20 @@ export function createHostCheck({ host, allowedHosts = [] }: HostCheckOptions): 
     hostFault,
     fault(headers) {
       const found = hostFault(headers);
-      if (found !== undefined || headers.origin === undefined) return found;
+      if (found !== undefined) return found;
+      if (headers.origin === undefined) return isEmbedded(headers) ? "ORIGIN_NOT_ALLOWED" : undefined;
       const page = nameOf(headers.origin.replace(/^https?:\/\//, ""));
       return page !== undefined && isOwn(page) ? undefined : "ORIGIN_NOT_ALLOWED";
     },
   };
+}
+
+/**
+ * True for what a page of another site loads without asking, such as an image: browsers send no `Origin` then, but they say so
+ * (Fetch Metadata, W3C). A link that a person follows is `document`.
+ */
+function isEmbedded(headers: HostHeaders): boolean {
+  return headers["sec-fetch-site"] === "cross-site" && headers["sec-fetch-dest"] !== "document";
 }
 
 /** True for an IPv6 address without brackets. */

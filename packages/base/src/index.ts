@@ -114,4 +114,5 @@ export {
 } from "./processes.ts";
 export { isPublicAddress } from "./public-address.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
+export { trimEndOf, trimFieldValue } from "./trim.ts";
 export { writeAtomically } from "./write-atomically.ts";

@@ -1,3 +1,4 @@
+import { trimEndOf } from "@turnpike/base";
 import { createMessage, type Timestamp, TimestampSchema } from "@turnpike/proto";
 
 const NS_PER_SECOND = 1_000_000_000n;
@@ -24,7 +25,7 @@ export function timestampToNs(time: Timestamp): bigint | undefined {
 export function nsToRfc3339(timeNs: bigint): string {
   const [seconds, nanos] = split(timeNs);
   const text = new Date(Number(seconds) * 1000).toISOString().slice(0, 19);
-  const fraction = nanos.toString().padStart(9, "0").replace(/0+$/, "");
+  const fraction = trimEndOf(nanos.toString().padStart(9, "0"), "0");
   return fraction === "" ? `${text}Z` : `${text}.${fraction}Z`;
 }
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { endsInLinearTime } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
-import { BROKEN, DONE, MORE, ResponseFields, ResponseReader } from "./response-reader.ts";
+import { BROKEN, DONE, MORE, ResponseFields, type ResponseHead, ResponseReader } from "./response-reader.ts";
 
 const fields = new ResponseFields(["content-type"]);
 
@@ -226,6 +227,20 @@ test("a sink that stops the reader is called no more", () => {
       assert.deepEqual(calls, stopAt === "head" ? ["head"] : ["head", "data"]);
     }
   }
+});
+
+test("fields of blanks are read in time that grows with their length", () => {
+  const blanks = `${"\t".repeat(8_000)}x${" ".repeat(8_000)}`;
+  const bytes = Buffer.from(`HTTP/1.1 204 No Content\r\nA:${blanks}x\r\nKeep-Alive:timeout\r\n\r\n`, "latin1");
+  // The largest head is small: many of them show how each one is read.
+  endsInLinearTime(() => {
+    const reader = new ResponseReader(fields);
+    for (let round = 0; round < 5_000; round++) {
+      reader.begin();
+      const onHead = (head: ResponseHead): void => assert.equal(head.allFields()[0]?.[1].length, 8_002);
+      assert.equal(reader.read(bytes, bytes.length, { onHead, onData: () => undefined }), DONE);
+    }
+  });
 });
 
 const token = fc.string({ unit: fc.constantFrom(..."abcXYZ-09".split("")), minLength: 1, maxLength: 8 });

@@ -1,3 +1,4 @@
+import { trimFieldValue } from "@turnpike/base";
 import { ChunkedReader } from "./chunked.ts";
 import { FieldTable } from "./field-table.ts";
 import { contentLength, Head, HeadParser, INCOMPLETE, isWord, REFUSED } from "./head.ts";
@@ -83,7 +84,7 @@ export class ResponseHead {
     for (const line of lines) {
       if (line === "") continue;
       const colon = line.indexOf(":");
-      fields.push([line.slice(0, colon).toLowerCase(), line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, "")]);
+      fields.push([line.slice(0, colon).toLowerCase(), trimFieldValue(line.slice(colon + 1))]);
     }
     return fields;
   }

@@ -175,7 +175,9 @@ async function listeningPort(
 }
 
 function portIn(text: string, host: string): number | undefined {
-  const port = new RegExp(`Listening on ${RegExp.escape(host)}:(\\d+)`).exec(text)?.[1];
+  const mark = `Listening on ${host}:`;
+  const at = text.indexOf(mark);
+  const port = at < 0 ? undefined : /^\d+/.exec(text.slice(at + mark.length))?.[0];
   return port === undefined ? undefined : Number(port);
 }
 

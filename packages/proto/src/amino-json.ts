@@ -10,7 +10,7 @@ import {
   ScalarType,
 } from "@bufbuild/protobuf";
 import type { Any, Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { bytesToBase64 } from "@turnpike/base";
+import { bytesToBase64, trimEndOf } from "@turnpike/base";
 import { unpackAny } from "./any.ts";
 import { decimalToJson, isoSeconds, numberMark } from "./api-json-scalars.ts";
 import { quoteText } from "./api-json-write.ts";
@@ -66,7 +66,7 @@ function isEmpty(value: unknown): boolean {
 function timestampText({ seconds, nanos }: Timestamp): AminoJson {
   const text = isoSeconds(seconds);
   if (text === undefined || nanos < 0 || nanos > 999_999_999) return failed("time out of range");
-  const fraction = nanos === 0 ? "" : `.${String(nanos).padStart(9, "0").replace(/0+$/, "")}`;
+  const fraction = nanos === 0 ? "" : `.${trimEndOf(String(nanos).padStart(9, "0"), "0")}`;
   return made(`"${text}${fraction}Z"`);
 }
 

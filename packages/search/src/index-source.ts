@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
-import { AppError, type Clock, type Log } from "@turnpike/base";
+import { AppError, type Clock, type Log, trimEndOf } from "@turnpike/base";
 import { indexSite } from "./crawl/site.ts";
 import { createSafeFetcher } from "./fetching/fetcher.ts";
 import { indexFolder } from "./files/index-folder.ts";
@@ -79,7 +79,7 @@ function servedUrl(publicUrl: string, folder: string): string {
   const isFile = statSync(folder, { throwIfNoEntry: false })?.isFile() === true;
   const name = basename(isFile ? dirname(folder) : folder).replaceAll(/[^A-Za-z0-9._-]+/g, "-") || "files";
   const digest = createHash("sha256").update(folder).digest("hex").slice(0, 8);
-  return `${publicUrl.replace(/\/+$/, "")}${DOCUMENTS_PATH}${encodeURIComponent(name)}-${digest}/`;
+  return `${trimEndOf(publicUrl, "/")}${DOCUMENTS_PATH}${encodeURIComponent(name)}-${digest}/`;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { basename } from "node:path";
-import { AppError } from "@turnpike/base";
+import { AppError, trimEndOf } from "@turnpike/base";
 import type { SafeFetcher } from "./fetching/types.ts";
 
 /**
@@ -55,7 +55,7 @@ export async function detectKind(target: string, fetcher: SafeFetcher, signal?: 
     const listing = head === undefined ? undefined : listingOf(head);
     return listing ?? (isXml ? "sitemap" : "url");
   }
-  if (isFolder(target)) return basename(target.replace(/[/\\]+$/, "")) === "node_modules" ? "packages" : "folder";
+  if (isFolder(target)) return basename(trimEndOf(target, "/\\")) === "node_modules" ? "packages" : "folder";
   if (isFile(target)) return "folder";
   throw new AppError("SOURCE_REFUSED", {
     message: `${target.slice(0, 200)} is neither a folder or file that is there nor an http:// or https:// URL.`,

@@ -78,7 +78,7 @@ const apiOf = (modules: Served["modules"]) => ({
 async function serve(stack: AsyncDisposableStack, { genesis, application, source, modules }: Served, rpcUrl: string) {
   const shared = { ...apiOf(modules), host: HOST, port: 0 };
   const servers = { application, source, log: silentLog, clock: systemClock };
-  const rest = stack.use(await startRestServer({ ...shared, cors: true }, servers));
+  const rest = stack.use(await startRestServer(shared, servers));
   const grpc = stack.use(await startGrpcServer(shared, servers));
   const owned = stack.move();
   return {

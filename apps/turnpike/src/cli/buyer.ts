@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { AppError } from "@turnpike/base";
+import { AppError, trimEndOf } from "@turnpike/base";
 import { findUp, isUpStarting, type UpFacts } from "@turnpike/devnet/files";
 import type { CommandContext } from "./context.ts";
 
@@ -42,7 +42,7 @@ export async function sellerOf(opts: BuyerOptions, context: CommandContext): Pro
   if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
     throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
   }
-  const url = gateway.replace(/\/+$/, "");
+  const url = trimEndOf(gateway, "/");
   // The sample buyer and the local node are for the local gateway alone.
   return { gateway: url, up: up?.gateway === url ? up : undefined };
 }

@@ -291,7 +291,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
     await listening(
       "chain.rest",
       chain.rest,
-      startRestServer({ ...api, ...chain.rest, allowedHosts: config.allowedHosts, cors: true }, servers),
+      startRestServer({ ...api, ...chain.rest, allowedHosts: config.allowedHosts }, servers),
     ),
   );
   const grpc = stack.use(

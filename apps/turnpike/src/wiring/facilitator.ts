@@ -1,4 +1,4 @@
-import { AppError, type Metrics, type NetworkId } from "@turnpike/base";
+import { AppError, type Metrics, type NetworkId, trimEndOf } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { createFacilitatorServer, Facilitator, type FacilitatorDiscovery } from "@turnpike/payment";
@@ -20,7 +20,8 @@ export interface FacilitatorService extends AsyncDisposable {
 
 /** The gateway's services as its own discovery lists and finds them; made from the same configuration. */
 function discoveryOf(config: Config, catalogue: Catalogue): FacilitatorDiscovery | undefined {
-  const publicUrl = config.facilitator.discoveryUrl?.replace(/\/+$/, "");
+  const publicUrl =
+    config.facilitator.discoveryUrl === undefined ? undefined : trimEndOf(config.facilitator.discoveryUrl, "/");
   if (publicUrl === undefined) return undefined;
   const context = {
     publicUrl,

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Metrics, noMetrics, type Random } from "@turnpike/base";
+import { type Metrics, noMetrics, type Random, trimEndOf } from "@turnpike/base";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import { createGateway, type GatewayOptions, gatewayBounds, webSocketBounds } from "@turnpike/gateway";
@@ -65,7 +65,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     metricsHost: gateway.metrics.host,
     metricsPort: gateway.metrics.port,
     allowedHosts: config.allowedHosts,
-    publicUrl: gateway.publicUrl?.replace(/\/+$/, ""),
+    publicUrl: gateway.publicUrl === undefined ? undefined : trimEndOf(gateway.publicUrl, "/"),
     version: productVersion(),
     headersTimeoutMs: gateway.requestTimeoutMs,
     stallTimeoutMs: Math.max(gatewayBounds.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),

@@ -14,7 +14,7 @@ import {
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
-import { FaultLogThrottle, type Log, noSpan, type Span, type Tracer } from "@turnpike/base";
+import { FaultLogThrottle, type Log, noSpan, type Span, type Tracer, trimEndOf } from "@turnpike/base";
 
 export interface OtlpTracerOptions {
   /** Base URL of a collector; `/v1/traces` is added. */
@@ -91,7 +91,7 @@ export function createOtlpTracer(
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
   const exporter = new OTLPTraceExporter({
-    url: `${opts.endpoint.replace(/\/+$/, "")}/v1/traces`,
+    url: `${trimEndOf(opts.endpoint, "/")}/v1/traces`,
     timeoutMillis: EXPORT_TIMEOUT_MS,
   });
   const provider = new BasicTracerProvider({

@@ -1,4 +1,4 @@
-import { AppError, type Log, type Metrics } from "@turnpike/base";
+import { AppError, type Log, type Metrics, trimEndOf } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   createEngines,
@@ -24,7 +24,7 @@ export interface RunningSearch extends AsyncDisposable {
 
 /** Address at which others reach the search service: the one that indexed files are named by. */
 export function searchPublicUrl({ search: { publicUrl, host, port } }: Config): string {
-  return (publicUrl ?? `http://${hostText(host)}:${port}`).replace(/\/+$/, "");
+  return trimEndOf(publicUrl ?? `http://${hostText(host)}:${port}`, "/");
 }
 
 /** A file beside the index: `search.sqlite` has `search-crawl.sqlite`. */

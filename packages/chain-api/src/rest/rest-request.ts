@@ -122,6 +122,14 @@ export function setPathFields(
   return undefined;
 }
 
+/** The field and the key of `field[key]`, as the gateway's `^(.*)\[(.*)\]$` splits it; undefined for another text. */
+function mapEntryOf(text: string): { readonly field: string; readonly key: string } | undefined {
+  const open = text.lastIndexOf("[");
+  // In Go, `.` is any character but a line feed.
+  if (open < 0 || !text.endsWith("]") || text.includes("\n")) return undefined;
+  return { field: text.slice(0, open), key: text.slice(open + 1, -1) };
+}
+
 /** Sets what a query says; parameters that the path has set already are passed over. */
 export function setQueryFields(
   schema: DescMessage,
@@ -130,10 +138,10 @@ export function setQueryFields(
   taken: readonly string[],
 ): RequestFault {
   for (const [key, texts] of query) {
-    const [, outer, index] = /^(.*)\[(.*)\]$/.exec(key) ?? [];
-    const names = (outer ?? key).split(".");
+    const entry = mapEntryOf(key);
+    const names = (entry?.field ?? key).split(".");
     if (taken.includes(names[0] ?? "")) continue;
-    const fault = setByPath(schema, message, names, index === undefined ? texts : [index, ...texts]);
+    const fault = setByPath(schema, message, names, entry === undefined ? texts : [entry.key, ...texts]);
     if (fault !== undefined) return fault;
   }
   return undefined;

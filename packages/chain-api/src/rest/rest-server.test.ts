@@ -45,10 +45,12 @@ interface Running extends AsyncDisposable {
 const NOW_MS = 1_795_272_143_999;
 const clock = { nowMs: () => NOW_MS, monotonicMs: () => 0 };
 
-async function start(more: { readonly cors?: boolean; readonly maxBodyBytes?: number } = {}): Promise<Running> {
+async function start(
+  more: { readonly allowedHosts?: readonly string[]; readonly maxBodyBytes?: number } = {},
+): Promise<Running> {
   const { application, source, options } = testApi();
   const server = await startRestServer(
-    { host: "127.0.0.1", port: 0, cors: false, closeGraceMs: 50, ...options, ...more },
+    { host: "127.0.0.1", port: 0, closeGraceMs: 50, ...options, ...more },
     { application, source, log: silentLog, clock },
   );
   return {
@@ -253,20 +255,30 @@ suite("the chain's REST", () => {
     assert.match(blocked.text, /unsupported return type block/);
   });
 
-  test("other origins may ask only where that is configured", async () => {
-    const headers = { origin: "https://page.example", "access-control-request-method": "GET" };
+  test("pages of other origins are refused, as by the RPC, unless the configuration names their hosts", async () => {
+    const path = "/pocket/shared/params";
+    const origin = "https://page.example";
+    const preflight = { method: "OPTIONS", headers: { origin, "access-control-request-method": "GET" } };
     await using closed = await start();
-    const refused = await closed.get("/pocket/shared/params", { method: "OPTIONS", headers });
-    assert.equal(refused.status, 501);
-    assert.equal(refused.headers["access-control-allow-origin"], undefined);
-    await using open = await start({ cors: true });
-    const preflight = await open.get("/pocket/shared/params", { method: "OPTIONS", headers });
-    assert.deepEqual([preflight.status, preflight.headers["access-control-allow-origin"]], [200, "*"]);
-    const asked = await fetch(`http://127.0.0.1:${open.port}/pocket/shared/params`, {
-      headers: { origin: "https://page.example" },
-    });
-    assert.equal(asked.headers.get("access-control-allow-origin"), "*");
-    assert.ok("params" in ((await asked.json()) as object));
+    for (const foreign of [origin, "null", "file://", "https://127.0.0.1.example"]) {
+      for (const method of ["GET", "POST", "OPTIONS"]) {
+        const refused = await closed.get(path, { method, headers: { origin: foreign } });
+        assert.equal(refused.status, 403, `${method} ${foreign}`);
+        assert.equal(refused.headers["access-control-allow-origin"], undefined);
+      }
+    }
+    assert.equal((await closed.get(path, preflight)).status, 403);
+    const image = await closed.get(path, { headers: { "sec-fetch-site": "cross-site", "sec-fetch-dest": "image" } });
+    assert.equal(image.status, 403);
+    const local = await closed.get(path, { headers: { origin: "http://localhost:5173" } });
+    assert.deepEqual([local.status, local.headers["access-control-allow-origin"]], [200, "http://localhost:5173"]);
+    await using open = await start({ allowedHosts: ["page.example"] });
+    const allowed = await open.get(path, preflight);
+    assert.deepEqual([allowed.status, allowed.headers["access-control-allow-origin"]], [200, origin]);
+    const answer = await open.get(path, { headers: { origin } });
+    assert.equal(answer.headers["access-control-allow-origin"], origin);
+    assert.equal(answer.headers.vary, "Origin");
+    assert.ok("params" in (answer.json as object));
   });
 
   test("huge heads, raw junk and many senseless questions do not stop it", async () => {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import { create, type Message } from "@bufbuild/protobuf";
+import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import {
   AppError,
   type Clock,
@@ -29,8 +29,6 @@ import { REST_ROUTES } from "./rest-routes.ts";
 export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   /** 0: any that is free. */
   readonly port: number;
-  /** Whether pages of other origins may ask. */
-  readonly cors: boolean;
   /** Largest body; 1,000,000 by default, as in the SDK. */
   readonly maxBodyBytes?: number;
   /** Largest path, query and headers together. */
@@ -58,7 +56,9 @@ const FRONT_PAGE =
   '<body><p>REST of the relay protocol\'s chain. Try <a href="/pocket/shared/params">/pocket/shared/params</a> ' +
   'or <a href="/cosmos/base/tendermint/v1beta1/node_info">the node\'s own description</a>.</p></body></html>\n';
 
-type Request = { readonly ok: true; readonly bytes: Bytes } | { readonly ok: false; readonly text: string };
+type Request =
+  | { readonly ok: true; readonly bytes: Bytes }
+  | { readonly ok: false; readonly status: number; readonly text: string };
 
 /** The path without empty, `.` and `..` segments; a slash at its end stays. */
 function cleanPath(path: string): string {
@@ -77,14 +77,14 @@ function heightOf({ headersDistinct }: IncomingMessage): string | undefined {
 }
 
 class RestApi {
-  readonly #opts: { readonly cors: boolean; readonly maxBodyBytes: number };
+  readonly #maxBodyBytes: number;
   readonly #modules: RestServerModules;
   readonly #api: ChainApi;
   readonly #router: RestRouter;
 
   constructor(opts: RestServerOptions, modules: RestServerModules) {
-    const { gasPrices, pruningKeepBlocks = 0n, surface, cors, maxBodyBytes = 1_000_000 } = opts;
-    this.#opts = { cors, maxBodyBytes };
+    const { gasPrices, pruningKeepBlocks = 0n, surface, maxBodyBytes = 1_000_000 } = opts;
+    this.#maxBodyBytes = maxBodyBytes;
     this.#modules = modules;
     const api = new ChainApi({ gasPrices, pruningKeepBlocks, surface }, modules);
     this.#api = api;
@@ -100,7 +100,7 @@ class RestApi {
       return;
     }
     res.setHeader("X-Server-Time", Math.floor(this.#modules.clock.nowMs() / 1000).toString());
-    if (this.#opts.cors && this.#cors(req, res)) return;
+    if (this.#cors(req, res)) return;
     const split = url.indexOf("?");
     const rawPath = split < 0 ? url : url.slice(0, split);
     const query = split < 0 ? "" : url.slice(split + 1);
@@ -130,16 +130,17 @@ class RestApi {
     }
     const request = await this.#requestOf(req, res, found, query);
     if (!request.ok) {
-      sendStatus(res, GRPC_STATUS.InvalidArgument, request.text, {});
+      sendStatus(res, request.status, request.text, {});
       return;
     }
     await this.#reply(res, found, await this.#api.call(found.route.method, request.bytes, heightOf(req)));
   }
 
-  /** Says who may ask. True when the question was that alone. */
+  /** Lets a page read the answer whose origin was let in. True when the request was a preflight. */
   #cors({ method, headers }: IncomingMessage, res: ServerResponse): boolean {
     if (headers.origin === undefined) return false;
-    res.setHeader("Access-Control-Allow-Origin", "*");
+    res.setHeader("Access-Control-Allow-Origin", headers.origin);
+    res.setHeader("Vary", "Origin");
     res.setHeader("Access-Control-Expose-Headers", "X-Cosmos-Block-Height");
     if (method !== "OPTIONS" || headers["access-control-request-method"] === undefined) return false;
     res.setHeader("Access-Control-Allow-Methods", "GET, POST");
@@ -152,33 +153,18 @@ class RestApi {
   async #requestOf(req: IncomingMessage, res: ServerResponse, found: RouteMatch, queryText: string): Promise<Request> {
     const { input } = this.#api.schemasOf(found.route.method) ?? {};
     if (input === undefined) throw new AppError("INTERNAL", { detail: { method: found.route.method } });
-    let message: Message = create(input);
-    let query: ReadonlyMap<string, readonly string[]> = new Map();
+    let body: Buffer | undefined;
     if (found.route.verb === "POST") {
-      const body = await readBody(req, this.#opts.maxBodyBytes);
-      if (!body.ok) {
+      const read = await readBody(req, this.#maxBodyBytes);
+      if (!read.ok) {
         res.setHeader("Connection", "close");
-        return { ok: false, text: body.why === "too large" ? "http: request body too large" : "unexpected EOF" };
+        return invalid(read.why === "too large" ? "http: request body too large" : "unexpected EOF");
       }
-      const read = jsonOf(body.bytes);
-      if (!read.ok) return read;
-      const parsed = fromApiJson(input, read.json);
-      if (!parsed.ok) return { ok: false, text: parsed.fault };
-      message = parsed.message;
-    } else {
-      const read = readQuery(queryText);
-      if (!read.ok) return read;
-      query = read.query;
+      body = read.bytes;
     }
-    const fault =
-      setPathFields(input, message, found.fields) ??
-      setQueryFields(
-        input,
-        message,
-        query,
-        found.fields.map(([name]) => name),
-      );
-    return fault === undefined ? { ok: true, bytes: encodeMessage(input, message) } : { ok: false, text: fault };
+    // In turn, as calls are: blocks are made on this thread, and wait for one request at most.
+    const parsed = this.#api.inTurn(() => parseRequest(input, found, queryText, body));
+    return parsed ?? { ok: false, status: GRPC_STATUS.ResourceExhausted, text: "too many requests wait" };
   }
 
   async #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): Promise<void> {
@@ -195,6 +181,33 @@ class RestApi {
       route.method === BROADCAST_PATH ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
     sendJson(res, 200, text, { ...headers, ...height });
   }
+}
+
+const invalid = (text: string): Request => ({ ok: false, status: GRPC_STATUS.InvalidArgument, text });
+
+/** The request of a route in the bytes of its message. Without a body the query sets what the path does not. */
+function parseRequest(
+  input: DescMessage,
+  { fields }: RouteMatch,
+  queryText: string,
+  body: Buffer | undefined,
+): Request {
+  let message: Message = create(input);
+  let query: ReadonlyMap<string, readonly string[]> = new Map();
+  if (body === undefined) {
+    const read = readQuery(queryText);
+    if (!read.ok) return invalid(read.text);
+    query = read.query;
+  } else {
+    const read = jsonOf(body);
+    if (!read.ok) return invalid(read.text);
+    const parsed = fromApiJson(input, read.json);
+    if (!parsed.ok) return invalid(parsed.fault);
+    message = parsed.message;
+  }
+  const names = fields.map(([name]) => name);
+  const fault = setPathFields(input, message, fields) ?? setQueryFields(input, message, query, names);
+  return fault === undefined ? { ok: true, bytes: encodeMessage(input, message) } : invalid(fault);
 }
 
 function jsonOf(
@@ -231,9 +244,9 @@ export async function startRestServer(opts: RestServerOptions, modules: RestServ
   const rest = new RestApi(opts, modules);
   const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("chain-rest", modules.metrics));
   const server = createGuardedServer(guard, { maxHeaderSize: maxHeadBytes, requestTimeout: requestTimeoutMs });
-  const { hostFault } = createHostCheck(opts);
+  const hosts = createHostCheck(opts);
   server.on("request", (req, res) => {
-    const foreign = hostFault(req.headers);
+    const foreign = hosts.fault(req.headers);
     if (foreign !== undefined) {
       const { message, advice } = errorRow(foreign);
       sendStatus(res, GRPC_STATUS.PermissionDenied, `${message} ${advice}`, {});

@@ -83,6 +83,11 @@ export class ChainApi {
     return decoded.ok ? toApiJsonText(schema, decoded.message) : undefined;
   }
 
+  /** Runs a piece of a request's work when its turn comes; undefined: too much waits. */
+  inTurn<T>(work: () => T): Promise<T> | undefined {
+    return this.#queue.run(work);
+  }
+
   /** Calls a method. @param height what the request's height header says; undefined: there is none */
   async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
     try {

@@ -1,3 +1,4 @@
+import { trimEndOf } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import type { ChainEvent } from "./context.ts";
 
@@ -70,7 +71,7 @@ export function boundedText(text: string): string {
   const head = Buffer.from(text.slice(0, half)).subarray(0, half).toString("utf8");
   const tail = Buffer.from(text.slice(-half)).subarray(-half).toString("utf8");
   // A character that was cut in two decodes to U+FFFD, which is longer than what is left of it.
-  return `${head.replace(/\ufffd+$/, "")}${CUT}${tail.replace(/^\ufffd+/, "")}`;
+  return `${trimEndOf(head, "\ufffd")}${CUT}${tail.replace(/^\ufffd+/, "")}`;
 }
 
 /** A fault with this text in front of its own, as the SDK wraps an error. */

@@ -1,3 +1,4 @@
+import { trimEndOf } from "@turnpike/base";
 import type { tx as txs } from "@turnpike/proto";
 
 const NANOS = 1_000_000_000n;
@@ -14,6 +15,6 @@ export function goTimeText(nanos: bigint): string {
   const date = new Date(Number((nanos - rest) / 1_000_000n));
   if (Number.isNaN(date.getTime())) return nanos.toString();
   const [day = "", time = ""] = date.toISOString().slice(0, -5).split("T");
-  const fraction = rest === 0n ? "" : `.${rest.toString().padStart(9, "0").replace(/0+$/, "")}`;
+  const fraction = rest === 0n ? "" : `.${trimEndOf(rest.toString().padStart(9, "0"), "0")}`;
   return `${day} ${time}${fraction} +0000 UTC`;
 }

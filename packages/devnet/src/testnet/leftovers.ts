@@ -1,6 +1,6 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, type ProcessName, readPidFile } from "@turnpike/base";
+import { AppError, type ProcessName, readPidFile, trimEndOf } from "@turnpike/base";
 import { endProcess } from "@turnpike/localnet";
 import { bridgeDown, bridgeUp, nodeDown, processesOf } from "./network.ts";
 import { bridgeAddress, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";
@@ -43,7 +43,7 @@ export async function runnerOf(layout: TestnetLayout, node: string): Promise<Pro
  */
 export async function ensureBridge(testnet: Testnet, { ip }: IpModules): Promise<void> {
   if ((await links(ip)).has(bridgeName(testnet))) return;
-  const subnet = bridgeAddress(testnet).replace(/\d+$/, "");
+  const subnet = trimEndOf(bridgeAddress(testnet), "0123456789");
   const taken = (await callIp(ip, ["-o", "-4", "address", "show"]))
     .split("\n")
     .find((line) => line.includes(` ${subnet}`));

@@ -1,6 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { ErrorCode, RequestId } from "@turnpike/base";
+import { trimFieldValue } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { SocketDialect } from "@turnpike/relay";
 import { NOT_FREE } from "../free/answers.ts";
@@ -104,7 +105,7 @@ export function dialectOf(service: Service, path: string): SocketDialect | undef
 
 /** True for a `Sec-WebSocket-Protocol` that can be read. */
 function isProtocols(header: string): boolean {
-  const names = header.split(",").map((name) => name.replace(/^[ \t]+|[ \t]+$/g, ""));
+  const names = header.split(",").map(trimFieldValue);
   return names.every((name) => PROTOCOL.test(name)) && new Set(names).size === names.length;
 }
 

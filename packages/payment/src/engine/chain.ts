@@ -248,19 +248,26 @@ export class RpcSettlementChain implements SettlementChain {
 export function classify(message: string): Broadcast {
   const text = message.toLowerCase();
   if (/already known|already imported|known transaction|already exists|alreadyknown/.test(text)) return "sent";
-  if (/nonce too low|nonce is too low|old ?nonce|nonce.*lower than/.test(text)) return "nonce-used";
+  if (/nonce too low|nonce is too low|old ?nonce/.test(text) || hasInOrder(text, "nonce", "lower than"))
+    return "nonce-used";
   if (/underpriced|fee too low|feetoolow|max fee per gas less than|too low to (compete|replace)/.test(text)) {
     return "underpriced";
   }
   if (/insufficient funds|insufficient balance|insufficientfunds/.test(text)) return "no-gas";
   if (
-    /rate limit|too many requests|limit exceeded|pool is full|txpool.*full|nonce too high|internal error|time(d )?.?out|unavailable/.test(
+    /rate limit|too many requests|limit exceeded|pool is full|nonce too high|internal error|time(d )?.?out|unavailable/.test(
       text,
-    )
+    ) ||
+    hasInOrder(text, "txpool", "full")
   ) {
     return "busy";
   }
   return "refused";
+}
+
+function hasInOrder(text: string, first: string, second: string): boolean {
+  const at = text.indexOf(first);
+  return at >= 0 && text.includes(second, at + first.length);
 }
 
 function ethCall(to: Address, data: string, block: unknown): RpcCall {

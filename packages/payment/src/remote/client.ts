@@ -6,6 +6,7 @@ import {
   parseJson,
   type SettlementId,
   sameAddress,
+  trimEndOf,
   utf8ToBytes,
 } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
@@ -47,7 +48,7 @@ export class FacilitatorClient implements AsyncDisposable {
     this.#opts = opts;
     this.#networks = networks;
     this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
-    const base = url.pathname.replace(/\/+$/, "");
+    const base = trimEndOf(url.pathname, "/");
     this.#settlePath = `${base}/settle${url.search}`;
     this.#supportedPath = `${base}/supported${url.search}`;
   }

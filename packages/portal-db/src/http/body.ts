@@ -26,7 +26,7 @@ function exactNumbers(this: unknown, _key: string, value: unknown, context?: { r
   const source = context?.source;
   if (typeof value !== "number" || source === undefined) return value;
   if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) return source;
-  const digits = source.replace(/[eE].*$/, "").replaceAll(/\D/g, "");
+  const digits = (source.split(/[eE]/, 1)[0] ?? "").replaceAll(/\D/g, "");
   return source.includes(".") && digits.length > EXACT_DIGITS ? source : value;
 }
 

@@ -13,7 +13,7 @@ const INTEGERS: Readonly<Record<string, Schema>> = {
 function typeSchema(type: string, column: ColumnView): Schema {
   if (type.endsWith("[]")) return { type: "array", items: typeSchema(type.slice(0, -2), column) };
   if (column.labels !== undefined) return { type: "string", enum: [...column.labels] };
-  const plain = type.replace(/\(.*\)$/, "");
+  const plain = type.endsWith(")") ? (type.split("(", 1)[0] ?? "") : type;
   const length = /\((\d+)\)$/.exec(type)?.[1];
   const integer = INTEGERS[plain];
   if (integer !== undefined) return integer;

@@ -1,5 +1,6 @@
 import { isRecord } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import { errorText } from "../families/error-text.ts";
 import { type ErrorJudgement, type FailureReason, type Family, memberAt, type RpcError } from "../families/family.ts";
 import type { UpstreamResponse } from "../transport/transport.ts";
 import { type AnswerSource, createAnswer, type FailedAttempt, failedAttempt } from "./upstream-answer.ts";
@@ -38,11 +39,10 @@ export function mayCarryError(family: Family, status: number): boolean {
 /** The `error` of a JSON-RPC answer; undefined when it is none. */
 export function readError(value: unknown): RpcError | undefined {
   if (!isRecord(value)) return undefined;
-  const { code, message, data } = value;
-  const cause = memberAt(value, "cause", "name");
-  return typeof code === "number" && Number.isInteger(code) && typeof message === "string"
-    ? { code, message, data, cause: typeof cause === "string" ? cause : undefined }
-    : undefined;
+  const { code } = value;
+  const message = errorText(value.message);
+  if (typeof code !== "number" || !Number.isInteger(code) || message === undefined) return undefined;
+  return { code, message, data: errorText(value.data), cause: errorText(memberAt(value, "cause", "name")) };
 }
 
 /**

@@ -1,4 +1,5 @@
 import { isRecord } from "@turnpike/base";
+import { errorText } from "./error-text.ts";
 import {
   type ErrorJudgement,
   type Family,
@@ -16,9 +17,10 @@ import { parseDeclaredCall } from "./paid-call.ts";
 const NO_PATH = /^(?:route|endpoint) .{1,512} not found/i;
 
 function judge(status: number, body: unknown): ErrorJudgement {
-  const isStated = isRecord(body) && body.code === status && typeof body.message === "string";
-  if (isStated && NO_PATH.test(body.message as string)) return supplierFault("unsupported");
-  return (status === 400 || status === 404) && isStated ? "answer" : judgeHttpStatus(status);
+  const message = isRecord(body) && body.code === status ? errorText(body.message) : undefined;
+  if (message === undefined) return judgeHttpStatus(status);
+  if (NO_PATH.test(message)) return supplierFault("unsupported");
+  return status === 400 || status === 404 ? "answer" : judgeHttpStatus(status);
 }
 
 /** Consensus layer of Ethereum: the Beacon API. */

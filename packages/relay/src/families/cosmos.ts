@@ -1,5 +1,6 @@
 import { isRecord } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
+import { errorText } from "./error-text.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -17,7 +18,7 @@ import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Texts of CometBFT 0.38 and the Cosmos SDK 0.5x that a right node gives to a wrong question; see `test/spec/recorded-cosmos`. */
 const FIXED =
-  /height -?\d+ must be less than or equal|height must be greater than|min height .* can't be greater|there are \d+ chunks|tx \(\w*\) not found|hash cannot be empty|^offset \d+: |page should be within|per_page|converting (?:json|http) params|cannot query with height|requested height|requested block height|invalid height|block height \d+ is ahead|decoding bech32 failed|invalid bech32|encoding\/hex|illegal base64|(?:query|address|request|string).{0,20} cannot be empty|must declare|either offset or key|invalid request|invalid address|invalid denom|type mismatch|strconv\.|not staked for service|not found/i;
+  /height -?\d+ must be less than or equal|height must be greater than|min height -?\d+ can't be greater|there are \d+ chunks|tx \(\w*\) not found|hash cannot be empty|^offset \d+: |page should be within|per_page|converting (?:json|http) params|cannot query with height|requested height|requested block height|invalid height|block height \d+ is ahead|decoding bech32 failed|invalid bech32|encoding\/hex|illegal base64|(?:query|address|request|string).{0,20} cannot be empty|must declare|either offset or key|invalid request|invalid address|invalid denom|type mismatch|strconv\.|not staked for service|not found/i;
 /** Another supplier may keep more, or index it. */
 const STATE =
   /pruned|not available|lowest height|version does not exist|failed to load state|could not find (?:results|consensus)|indexing is disabled|disabled/i;
@@ -31,7 +32,7 @@ const OK_CODES = new Set([3, 5, 9, 11]);
 /** Judges an error of CometBFT's RPC; what went wrong stands in `data`. */
 function judgeCometError(error: RpcError): ErrorJudgement {
   const { code, message, data } = error;
-  const text = typeof data === "string" && data !== "" ? data : message;
+  const text = data === undefined || data === "" ? message : data;
   if (code === -32601) return supplierFault("unsupported");
   if (STATE.test(text)) return chainFault("state_unavailable");
   if (code === -32602 || FIXED.test(text)) return "answer";
@@ -41,10 +42,9 @@ function judgeCometError(error: RpcError): ErrorJudgement {
 /** Judges an error of the REST API (gRPC gateway): `{code, message, details}`. */
 function judgeLcdError(status: number, body: unknown): ErrorJudgement {
   if (status === 429) return judgeHttpStatus(status);
-  if (!isRecord(body) || !Number.isInteger(body.code) || typeof body.message !== "string") {
-    return judgeHttpStatus(status);
-  }
-  const { code, message } = body as { readonly code: number; readonly message: string };
+  const code = isRecord(body) ? body.code : undefined;
+  const message = isRecord(body) ? errorText(body.message) : undefined;
+  if (typeof code !== "number" || !Number.isInteger(code) || message === undefined) return judgeHttpStatus(status);
   // The gRPC gateway says no more than that of a path which it does not have; a module names what it has not found.
   const isNoPath = status === 404 && code === 5 && message === "Not Found";
   if (code === 12 || status === 501 || isNoPath) return supplierFault("unsupported");

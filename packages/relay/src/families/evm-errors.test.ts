@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readError } from "../answers/rules.ts";
 import { judgeEvmError } from "./evm.ts";
 import { rpcProbeCall } from "./family.ts";
 
 function judged(method: string, code: number, message: string): string {
-  const word = judgeEvmError({ code, message, data: undefined, cause: undefined }, rpcProbeCall(method, []));
+  const error = readError({ code, message });
+  assert.ok(error !== undefined);
+  const word = judgeEvmError(error, rpcProbeCall(method, []));
   return word === "answer" ? word : `${word.blame} ${word.reason}`;
 }
 

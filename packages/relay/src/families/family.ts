@@ -2,6 +2,7 @@ import type { ErrorCode } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Blame } from "../types.ts";
+import type { ErrorText } from "./error-text.ts";
 import type { MethodTraits } from "./method-traits.ts";
 
 /** What a paid route received. */
@@ -37,10 +38,11 @@ export type ParsedCall = { readonly ok: true; readonly call: BackendCall } | Cal
 /** The `error` of a JSON-RPC answer. */
 export interface RpcError {
   readonly code: number;
-  readonly message: string;
-  readonly data: unknown;
+  readonly message: ErrorText;
+  /** Undefined where it is not a string. */
+  readonly data: ErrorText | undefined;
   /** `cause.name`, where a node states one. */
-  readonly cause: string | undefined;
+  readonly cause: ErrorText | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readError } from "../answers/rules.ts";
 import { beacon } from "./beacon.ts";
 import { bitcoin } from "./bitcoin.ts";
 import { cosmos } from "./cosmos.ts";
@@ -14,8 +15,21 @@ import { tron } from "./tron.ts";
 const call = rpcProbeCall("any", []);
 const word = (judged: ErrorJudgement | undefined): string =>
   judged === undefined ? "no error" : judged === "answer" ? "answer" : `${judged.blame} ${judged.reason}`;
-const rpc = (family: Family, error: Partial<RpcError>): string =>
-  word(family.judgeRpcError({ code: -32000, message: "", data: undefined, cause: undefined, ...error }, call));
+
+interface StatedError {
+  readonly code?: number;
+  readonly message?: string;
+  readonly data?: unknown;
+  readonly cause?: string;
+}
+
+function errorOf({ code = -32_000, message = "", data, cause }: StatedError): RpcError {
+  const error = readError({ code, message, data, cause: { name: cause } });
+  assert.ok(error !== undefined);
+  return error;
+}
+
+const rpc = (family: Family, error: StatedError): string => word(family.judgeRpcError(errorOf(error), call));
 
 test("an unknown method is never charged as an answer, in any family and under any error code", () => {
   const texts = ["", "execution reverted", "revert", "UNKNOWN_ACCOUNT", "not found", "invalid request", "too many"];
@@ -41,7 +55,7 @@ test("an unknown path is never an answer; a missing object is one", () => {
 test("the error text of a tracer does not mark the method as missing at the supplier", () => {
   const message = "method foo is not there at <eval>:1:1(2)    in server-side tracer function 'result'";
   const traced = rpcProbeCall("debug_traceCall", []);
-  assert.equal(evm.judgeRpcError({ code: -32000, message, data: undefined, cause: undefined }, traced), "answer");
+  assert.equal(evm.judgeRpcError(errorOf({ message }), traced), "answer");
 });
 
 test("Tron: what the chain refuses is the answer; a node without room is not", () => {
@@ -102,7 +116,7 @@ test("a text that the client chose is no limit of the supplier; a limit is, wher
 });
 
 test("Sui: a call of fixed size is never too large for a supplier", () => {
-  const error: RpcError = { code: -32_000, message: "daily limit reached", data: undefined, cause: undefined };
+  const error = errorOf({ message: "daily limit reached" });
   const judged = (method: string): string => word(sui.judgeRpcError(error, rpcProbeCall(method, [])));
   assert.equal(judged("sui_getLatestCheckpointSequenceNumber"), "supplier rate_limited");
   assert.equal(judged("suix_queryEvents"), "client too_much");

@@ -26,7 +26,7 @@ function judge(error: RpcError): ErrorJudgement {
   // Parameters that cannot be read are repeated in the text.
   const isUnread = error.code === -32602 || error.code === -32700;
   if (!isUnread && /rate ?limit|too many requests/i.test(error.message)) return supplierFault("rate_limited");
-  const text = `${error.message} ${error.cause ?? ""} ${typeof error.data === "string" ? error.data : ""}`;
+  const text = `${error.message} ${error.cause ?? ""} ${error.data ?? ""}`;
   if (/TOO_LARGE|exceeds/i.test(text)) return tooMuch;
   if (STATE.test(text)) return chainFault("state_unavailable");
   if (isUnread || FIXED.test(text)) return "answer";

@@ -26,7 +26,7 @@ function judge(error: RpcError, { method = "" }: BackendCall): ErrorJudgement {
   if (code === TRANSACTION_CODE) return "answer";
   // Parameters that cannot be read are repeated in the text.
   if (code !== -32602 && /rate ?limit|too many requests/i.test(message)) return supplierFault("rate_limited");
-  if (/pruned|checkpoint .* not found|could not find the referenced transaction/i.test(message)) {
+  if (/pruned|checkpoint .{0,64} not found|could not find the referenced transaction/i.test(message)) {
     return chainFault("state_unavailable");
   }
   if (/limit|too (?:many|large)/i.test(message)) return SMALL.test(method) ? supplierFault("rate_limited") : tooMuch;

@@ -1,4 +1,5 @@
 import { isRecord } from "@turnpike/base";
+import { errorText } from "./error-text.ts";
 import { evmProbe, judgeEvmError } from "./evm.ts";
 import {
   type Family,
@@ -28,8 +29,8 @@ export const tron: Family = {
   judgeHttpError: judgeHttpStatus,
   // java-tron says `{"Error": "…"}` with status 200.
   judgeHttpBody: (body) => {
-    const error = isRecord(body) ? body.Error : undefined;
-    if (typeof error !== "string") return undefined;
+    const error = isRecord(body) ? errorText(body.Error) : undefined;
+    if (error === undefined) return undefined;
     if (BUSY.test(error)) return supplierFault("rate_limited");
     return FIXED.test(error) ? "answer" : supplierFault("error");
   },

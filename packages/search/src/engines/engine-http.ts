@@ -1,4 +1,4 @@
-import { parseJson } from "@turnpike/base";
+import { parseJson, trimEndOf } from "@turnpike/base";
 import { Agent } from "undici";
 import { engineFailed, statusFailure } from "./failure.ts";
 
@@ -42,7 +42,7 @@ const JSON_LIMITS = { maxDepth: 32, maxNodes: 100_000 } as const;
 export function createEngineHttp(opts: EngineHttpOptions): EngineHttp {
   const maxAnswerBytes = opts.maxAnswerBytes ?? MAX_ANSWER_BYTES;
   const base = new URL(opts.baseUrl);
-  const root = base.pathname.replace(/\/+$/, "");
+  const root = trimEndOf(base.pathname, "/");
   const headers: Record<string, string> = {
     accept: "application/json",
     "accept-encoding": "identity",

@@ -18,7 +18,8 @@ export function isoDate(written: string | undefined): string | undefined {
   }
   // Only forms with a month's name: in others, day and month cannot be distinguished.
   if (!/[a-z]{3}/i.test(text) || !/\d{4}/.test(text)) return undefined;
-  const zoned = /\d:\d{2}.*(?:gmt|utc|z|[+-]\d{4})/i.test(text);
+  const time = /\d:\d{2}/.exec(text);
+  const zoned = time !== null && /gmt|utc|z|[+-]\d{4}/i.test(text.slice(time.index + time[0].length));
   const date = new Date(zoned ? text : `${text} UTC`);
   return checked(date, zoned || Number.isNaN(date.getTime()) ? undefined : date.toISOString().slice(0, 10));
 }

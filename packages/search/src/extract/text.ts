@@ -36,13 +36,20 @@ export function tidyTitle(text: string): string {
     .trim();
 }
 
+const DECORATION = /[\s•·∙|–—]/;
+
+function withoutDecoration(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && DECORATION.test(text.charAt(start))) start++;
+  while (start < end && DECORATION.test(text.charAt(end - 1))) end--;
+  return text.slice(start, end);
+}
+
 /** A title without what only decorates it: shortcodes of emoji, and bullets and rules at its ends. */
 export function cleanTitle(text: string): string {
   const title = tidyTitle(text);
-  const plain = title
-    .replace(/(^|\s):[a-z0-9_+-]{1,40}:(?=\s|$)/g, "$1")
-    .replace(/^[\s•·∙|–—]+|[\s•·∙|–—]+$/g, "")
-    .replace(/\s+/g, " ");
+  const plain = withoutDecoration(title.replace(/(^|\s):[a-z0-9_+-]{1,40}:(?=\s|$)/g, "$1")).replace(/\s+/g, " ");
   return plain === "" ? title : plain;
 }
 

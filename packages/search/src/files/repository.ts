@@ -1,5 +1,6 @@
 /** Where npm packages say that they are published. */
 
+import { trimEndOf } from "@turnpike/base";
 import { encodePath } from "./walk.ts";
 
 /** What is used of a `package.json`. The file is untrusted: every field is checked. */
@@ -81,7 +82,7 @@ function pageAt(host: string, names: readonly string[], protocol = "https:") {
   const inside = end < 0 ? [] : parts.slice(parts[end] === "-" ? end + 3 : end + 2);
   const page = webAddress(`${forge ? "https:" : protocol}//${host}/${path.join("/").replace(/\.git$/, "")}`);
   if (page === undefined) return undefined;
-  return { page: page.replace(/\/+$/, ""), directory: cleanFolder(decoded(inside.join("/"))), forge };
+  return { page: trimEndOf(page, "/"), directory: cleanFolder(decoded(inside.join("/"))), forge };
 }
 
 function webAddress(written: string): string | undefined {

@@ -1,3 +1,5 @@
+import { trimEndOf } from "@turnpike/base";
+
 /** Parameters that say where a visitor came from, not what the page is. */
 const TRACKING =
   /^(?:utm_\w+|mtm_\w+|pk_\w+|hsa_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|li_fat_id|igshid|igsh|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|vero_id|oly_anon_id|oly_enc_id|wickedid|s_cid|srsltid)$/i;
@@ -19,7 +21,7 @@ export function canonicalUrlKey(text: string): string {
   if (!URL.canParse(text)) return text;
   const { hostname, port, pathname, searchParams } = new URL(text);
   const host = hostname.replace(/\.$/, "").replace(/^www\./, "");
-  const path = plainPath(pathname).replace(INDEX_PAGE, "/").replace(/\/+$/, "");
+  const path = trimEndOf(plainPath(pathname).replace(INDEX_PAGE, "/"), "/");
   const kept = [...searchParams].filter(([name]) => !TRACKING.test(name));
   // Values of one name stay in their order.
   kept.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));

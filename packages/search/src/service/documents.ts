@@ -1,3 +1,4 @@
+import { trimEndOf } from "@turnpike/base";
 import type { SourceDocument } from "../types.ts";
 
 /** Finds an indexed document by its URL; undefined: there is none. */
@@ -15,7 +16,7 @@ const MAX_PATH_CHARS = 4_096;
 export function documentUrl(publicUrl: string, target: string): string | undefined {
   const [path = ""] = target.split("?", 1);
   if (path.length > MAX_PATH_CHARS || !path.startsWith(DOCUMENTS_PATH)) return undefined;
-  const root = publicUrl.replace(/\/+$/, "");
+  const root = trimEndOf(publicUrl, "/");
   const text = `${root}${path}`;
   if (!URL.canParse(text)) return undefined;
   const { href } = new URL(text);

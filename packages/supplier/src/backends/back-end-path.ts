@@ -1,3 +1,5 @@
+import { trimEndOf } from "@turnpike/base";
+
 const DOT_SEGMENT = /(^|\/)(\.|%2e){1,2}(\/|$)/i;
 
 /**
@@ -16,6 +18,6 @@ export function backEndPath(base: URL, url: string): string | undefined {
   if (DOT_SEGMENT.test(path) || /[\s\\]|[^\x21-\x7e]/.test(own) || /%2f|%5c/i.test(path)) return undefined;
   const baseQuery = base.search.slice(1);
   const search = [baseQuery, queries.join("?")].filter((part) => part !== "").join("&");
-  const joined = `${base.pathname.replace(/\/+$/, "")}${path === "/" ? "" : path}`;
+  const joined = `${trimEndOf(base.pathname, "/")}${path === "/" ? "" : path}`;
   return `${joined === "" ? "/" : joined}${search === "" ? "" : `?${search}`}`;
 }

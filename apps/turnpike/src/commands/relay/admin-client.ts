@@ -1,4 +1,4 @@
-import { AppError, ERRORS, type ErrorCode, errorRow, isRecord, parseJson } from "@turnpike/base";
+import { AppError, ERRORS, type ErrorCode, errorRow, isRecord, parseJson, trimEndOf } from "@turnpike/base";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, hostText } from "../../cli/context.ts";
 import { type HttpReply, httpExchange } from "../../cli/http-exchange.ts";
@@ -38,7 +38,7 @@ export function adminAddress(flags: AdminFlags, context: CommandContext): AdminA
     if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
       throw new AppError("USAGE", { message: "The address of the admin API is no http:// or https:// URL." });
     }
-    return { url: given.replace(/\/+$/, ""), token };
+    return { url: trimEndOf(given, "/"), token };
   }
   if (config?.port === undefined || config.port === 0) {
     throw new AppError("USAGE", {
