@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type NetworkId, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, type Log, type NetworkId, noFaults, noMetrics, silentLog } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { virtualClock } from "@turnpike/testkit";
 import type { Ledger, RelayerLease } from "../ledger-types.ts";
@@ -13,7 +13,7 @@ const KEY = new Uint8Array(32).fill(7);
 const RELAYER = privateKeyToAddress(KEY);
 
 /** A keyring of one key over a ledger that grants what the test says, and that keeps what was returned. */
-function rig() {
+function rig(log: Log = silentLog) {
   const clock = virtualClock();
   const { signal } = new AbortController();
   const granted = { epoch: 1n, isHeldElsewhere: false };
@@ -47,7 +47,7 @@ function rig() {
       ledger,
       chain,
       clock,
-      log: silentLog,
+      log,
       signal,
       isIdle: () => true,
       open: (lease, { privateKey }) =>
@@ -129,4 +129,16 @@ test("a loss that is reported before the key has its account still stops the key
     keyring.lost(RELAYER.toUpperCase().replace("0X", "0x"));
     assert.equal(account.held, false);
   }
+});
+
+test("a key that a ledger in pieces does not lease is logged with the database's own text", async () => {
+  const lines: object[] = [];
+  const log: Log = { ...silentLog, warn: (fields) => void lines.push(fields) };
+  const { keyring, during } = rig(log);
+  const detail = { method: "leaseRelayer", sqlState: "42883", reason: "function ledger.lease_relayer does not exist" };
+  during.leaseRelayer = () => {
+    throw new AppError("LEDGER_SCHEMA", { detail });
+  };
+  await keyring.leaseShare();
+  assert.deepEqual(lines, [{ relayer: RELAYER, code: "LEDGER_SCHEMA", ...detail }]);
 });
