@@ -52,6 +52,17 @@ test("a good payment of a plain account is verified, with its balance and block"
   assert.ok(lateSeconds >= -1 && lateSeconds < 60, `${lateSeconds}`);
 });
 
+test("an account's funds are read with which of its nonces are used", async () => {
+  const key = await harness.payer(7_000n);
+  const [settled, open] = [harness.pay(key), harness.pay(key)];
+  const data = encodeTransferVrs(settled.authorization, settled.signature);
+  assert.equal((await sendMined(harness.anvil.url, { to: NETWORK.asset, data, gas: "0x40000" })).status, "0x1");
+  const account = { network: NETWORK.network, asset: NETWORK.asset, from: key.address };
+  const nonces = [settled.authorization.nonce, open.authorization.nonce];
+  assert.deepEqual(await verifier.readFunds(account, nonces), { balance: 2_000n, used: [true, false] });
+  assert.deepEqual(await verifier.readFunds(account, []), { balance: 2_000n, used: [] });
+});
+
 test("free checks refuse another receiver, price or window before anything is asked", async () => {
   const key = newKey();
   const clock = virtualClock();
