@@ -2,12 +2,14 @@ import { parseArgs } from "node:util";
 import { AppError, isAppError } from "@turnpike/base";
 import { CHAIN_PARTS } from "./chain/parts.ts";
 import { type ChaosPart, figureTable } from "./chaos.ts";
+import { FLOOD_PARTS } from "./flood/parts.ts";
 import { HTTP_PARTS } from "./http/parts.ts";
 import { PAYMENT_PARTS } from "./payment/parts.ts";
 import { SUPPLY_PARTS } from "./supply/parts.ts";
 
 const RUNS: Readonly<Record<string, Readonly<Record<string, ChaosPart>>>> = {
   chain: CHAIN_PARTS,
+  flood: FLOOD_PARTS,
   http: HTTP_PARTS,
   payment: PAYMENT_PARTS,
   supply: SUPPLY_PARTS,

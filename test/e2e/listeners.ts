@@ -242,7 +242,7 @@ export const LISTENERS: Readonly<Record<string, Listener>> = {
       const modules = { application, source, log: silentLog, clock: systemClock };
       const host = "127.0.0.1";
       const rest = owned.use(await startRestServer({ host, port: 0, ...options }, modules));
-      const grpc = owned.use(await startGrpcServer({ host, port: 0, ...options }, modules));
+      const grpc = owned.use(await startGrpcServer({ host, port: 0, trustedProxies: [host], ...options }, modules));
       const { port } = owned.use(
         await startPortSplitter({ host, port: 0, http1: rest, http2: grpc }, { log: silentLog }),
       );
