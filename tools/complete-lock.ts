@@ -29,6 +29,7 @@ const SYSTEMS: Readonly<Record<string, string>> = {
   aix: "aix",
   android: "android",
   darwin: "darwin",
+  macos: "darwin",
   freebsd: "freebsd",
   linux: "linux",
   netbsd: "netbsd",

@@ -8,17 +8,19 @@ export interface Target {
   readonly authority: string | undefined;
 }
 
-const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/i;
+const SCHEME = /^https?:\/\//i;
 
 /** Splits a request target; undefined when it is neither a path nor an absolute URL. `*` is the path `*`. */
 export function parseTarget(url: string): Target | undefined {
   if (url.startsWith("/")) return split(url, undefined);
   if (url === "*") return { path: "*", query: "", authority: undefined };
-  const found = ABSOLUTE.exec(url);
-  const authority = found?.[1];
-  const rest = found?.[2];
-  if (authority === undefined || authority === "" || rest === undefined) return undefined;
-  return split(rest.startsWith("/") ? rest : `/${rest}`, authority);
+  const scheme = SCHEME.exec(url)?.[0];
+  if (scheme === undefined) return undefined;
+  const behind = url.slice(scheme.length);
+  const end = behind.search(/[/?#]|$/);
+  if (end === 0) return undefined;
+  const path = behind.slice(end);
+  return split(path.startsWith("/") ? path : `/${path}`, behind.slice(0, end));
 }
 
 function split(url: string, authority: string | undefined): Target {

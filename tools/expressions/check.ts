@@ -1,0 +1,53 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { check, type Diagnostics } from "recheck";
+import { ROOT, readPackage } from "../sources.ts";
+import type { Expression } from "./collect.ts";
+
+/** Hashes of the expressions that were found to be linear: a check of all of them takes minutes. */
+const LINEAR_FILE = join(ROOT, "tools/expressions/linear.json");
+/** Steps bound the search for an attack, as they are the same on every machine; the time-out only ends a hang. */
+const PARAMETERS = { timeout: 120_000, attackTimeout: null, incubationTimeout: null, seedingTimeout: null };
+
+/** An expression that is not linear, or that the checker could not judge. */
+export interface ExpressionFault {
+  readonly expression: Expression;
+  readonly why: string;
+}
+
+function keyOf({ source, flags }: Expression, checkerVersion: string): string {
+  return createHash("sha256")
+    .update(JSON.stringify([checkerVersion, source, flags]))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+function faultOf(result: Diagnostics): string | undefined {
+  if (result.status === "safe") return undefined;
+  if (result.status === "vulnerable") return `${result.complexity.summary}, such as for ${result.attack.pattern}`;
+  const { error } = result;
+  return `not judged: ${"message" in error ? error.message : error.kind}`;
+}
+
+/** Checks the expressions that the list of linear ones does not have, or all. With `write` the list is brought up to date. */
+export async function checkExpressions(
+  expressions: readonly Expression[],
+  { all, write }: { readonly all: boolean; readonly write: boolean },
+): Promise<ExpressionFault[]> {
+  const { version = "" } = readPackage("node_modules/recheck/package.json");
+  const before = existsSync(LINEAR_FILE) ? readFileSync(LINEAR_FILE, "utf8") : "[]";
+  const linear = new Set(all ? [] : (JSON.parse(before) as readonly string[]));
+  const faults: ExpressionFault[] = [];
+  for (const expression of expressions) {
+    const key = keyOf(expression, version);
+    if (linear.has(key)) continue;
+    const why = faultOf(await check(expression.source, expression.flags, PARAMETERS));
+    if (why === undefined) linear.add(key);
+    else faults.push({ expression, why });
+  }
+  const keys = expressions.map((expression) => keyOf(expression, version)).filter((key) => linear.has(key));
+  const after = `${JSON.stringify([...new Set(keys)].sort(), undefined, 2)}\n`;
+  if (write && after !== before) writeFileSync(LINEAR_FILE, after);
+  return faults;
+}
