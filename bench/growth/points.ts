@@ -36,7 +36,7 @@ const FAR = { requests: 1_000_000_000 };
 const ID_DIGITS = 4;
 /** Linux has all of 127.0.0.0/8: each back-end has an address of its own, as suppliers have. */
 const HAS_ADDRESSES = process.platform === "linux";
-/** A client may have a quarter of the connections. */
+/** One address has too few ports for all connections. */
 const CLIENTS = Array.from({ length: 16 }, (_, at) => `127.0.0.${at + 2}`);
 
 function backendUrl(port: number, at: number): string {

@@ -29,6 +29,9 @@ export type OurRelayOperations = {
 /** They count everything, and refuse nothing. */
 const FAR = { requests: 1_000_000_000 };
 
+/** Of one address: the load has few, and the product's default is for strangers. */
+const MAX_CONNECTIONS = 10_000;
+
 /** At the default level, with the work of writing a line; what says that something is broken is shown, the rest dropped. */
 const log: Log = {
   debug: () => undefined,
@@ -55,7 +58,7 @@ serveParent<OurRelayOperations>(
       const valid = loadConfig({
         env: {},
         overrides: {
-          gateway: { port: 0, metrics: { port: 0 } },
+          gateway: { port: 0, metrics: { port: 0 }, maxConnectionsPerClient: MAX_CONNECTIONS },
           limits: { perClient: FAR, perEndpoint: FAR },
           suppliers,
           ...overrides,

@@ -27,6 +27,8 @@ const BYZANTINE = "node3";
 /** Faucet's account number: the genesis numbers the roles in their order. */
 const FAUCET_NUMBER = 0n;
 const QUIET_BLOCKS = 12n;
+/** No block may take so much longer than one before the attack. */
+const LATE_MS = 5_000;
 const FUNDS_UPOKT = 10_000_000_000n;
 /** More than the load can bond: its validators never vote, and one killed node must not leave less than two thirds. */
 const BOND_UPOKT = 900_000_000_000n;
@@ -82,27 +84,34 @@ async function fund(net: ValidatorsNet): Promise<void> {
   assert.equal((await client.tx(hash))?.code, 0);
 }
 
-/** Kills one node after another and brings it back, until the time is over. @returns how many were killed */
+/** Time from a node's kill until it follows again, in milliseconds since 1970. */
+interface Outage {
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+/** Kills one node after another and brings it back, until the time is over. */
 async function killUntil(
   net: ValidatorsNet,
   endMs: number,
   pauseMs: number,
   progress: (text: string) => void,
-): Promise<number> {
-  let kills = 0;
+): Promise<Outage[]> {
+  const outages: Outage[] = [];
   while (performance.now() < endMs) {
     await delay(Math.min(pauseMs / 2 + randomInt(pauseMs), Math.max(0, endMs - performance.now())));
     if (performance.now() >= endMs) break;
     const name = `node${randomInt(VALIDATORS)}`;
     const killHeight = await net.height();
+    const startMs = Date.now();
     await net.kill(name);
-    kills++;
     await net.moreBlocks(2n, LONG_MS);
     await net.revive(name);
     await net.caughtUp(name, LONG_MS);
+    outages.push({ startMs, endMs: Date.now() });
     progress(`${name} was killed at block ${killHeight}, and follows at ${await net.height()}`);
   }
-  return kills;
+  return outages;
 }
 
 interface Block {
@@ -146,10 +155,22 @@ function gapsOf(blocks: readonly Block[]): number[] {
   return blocks.slice(1).map(({ timeMs }, index) => timeMs - (blocks[index]?.timeMs ?? timeMs));
 }
 
+/** Times between blocks of which none was made while a node was away: each proposer that is away costs a time-out. */
+function gapsOfAll(blocks: readonly Block[], outages: readonly Outage[]): number[] {
+  return blocks.slice(1).flatMap(({ timeMs }, index) => {
+    const before = blocks[index]?.timeMs ?? timeMs;
+    return outages.some(({ startMs, endMs }) => before <= endMs && timeMs >= startMs) ? [] : [timeMs - before];
+  });
+}
+
 const most = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b), 0);
 
 /** Figures of what was proposed, refused and decided, and of how long blocks took. */
-function blockFigures(blocks: readonly Block[], proposed: readonly ProposedBlock[]): ChaosFigure[] {
+function blockFigures(
+  blocks: readonly Block[],
+  proposed: readonly ProposedBlock[],
+  outages: readonly Outage[],
+): ChaosFigure[] {
   const firstOf = new Map(blocks.map(({ heightBlocks, first }) => [`${heightBlocks}`, first]));
   const isDecided = ({ height, first }: ProposedBlock): boolean => first !== "" && firstOf.get(height) === first;
   const figures: ChaosFigure[] = [];
@@ -160,11 +181,16 @@ function blockFigures(blocks: readonly Block[], proposed: readonly ProposedBlock
   }
   // The first block waits for the start of all nodes.
   const quiet = gapsOf(blocks.slice(2, Number(QUIET_BLOCKS)));
-  const later = gapsOf(blocks.slice(Number(QUIET_BLOCKS) - 1));
+  const underAttack = blocks.slice(Number(QUIET_BLOCKS) - 1);
+  const later = gapsOf(underAttack);
+  const ofAll = gapsOfAll(underAttack, outages);
   const rounds = blocks.slice(1).filter(({ round }) => round > 0).length;
   figures.push(
     ms("longest time between blocks before the attack", most(quiet)),
     ms("longest time between blocks under it", most(later)),
+    ms("… while all nodes run", most(ofAll)),
+    count("times above 5 s beyond that before", later.filter((gap) => gap > most(quiet) + LATE_MS).length),
+    count("… while all nodes run", ofAll.filter((gap) => gap > most(quiet) + LATE_MS).length),
     ms("median time between blocks under it", later.toSorted((a, b) => a - b)[later.length >> 1] ?? 0),
     count("blocks that took more than one round", rounds),
   );
@@ -233,7 +259,7 @@ async function attack(net: ValidatorsNet, { seed, seconds, size, progress }: Att
   await using hostile = new GeneratedLoad({ chainId: CHAIN_ID, seed, everyMs: size.loadMs, targets });
   const startMs = performance.now();
   const endMs = startMs + seconds * 1_000;
-  const kills = await killUntil(net, endMs, size.pauseMs, progress);
+  const outages = await killUntil(net, endMs, size.pauseMs, progress);
   await hostile[Symbol.asyncDispose]();
   await load.drain(20_000);
   const { nodes, latest } = await caughtUp(net);
@@ -259,13 +285,13 @@ async function attack(net: ValidatorsNet, { seed, seconds, size, progress }: Att
     count("heights", Number(latest)),
     count("heights compared, over all nodes", heights),
     count("app hashes compared in the nodes' stores", hashes),
-    count("kills with SIGKILL", kills),
+    count("kills with SIGKILL", outages.length),
     count("transactions of the generator sent", hostile.sent),
     count("accepted by a mempool", hostile.accepted),
     count("refused by a mempool", hostile.refused),
     count("transfers sent", load.sent),
     count("transfers told committed, and found on every validator", load.told.size),
-    ...blockFigures(blocks, proposed),
+    ...blockFigures(blocks, proposed, outages),
     ms("time of the attack", performance.now() - startMs),
   ];
   return figures;

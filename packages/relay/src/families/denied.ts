@@ -150,6 +150,7 @@ const EVM: readonly DeniedMethods[] = [
     names: ["trace_*", "arbtrace_*"],
     but: [
       "*trace_block",
+      "trace_blockOpcodeGas",
       "*trace_call",
       "*trace_callMany",
       "*trace_filter",
@@ -157,6 +158,7 @@ const EVM: readonly DeniedMethods[] = [
       "*trace_replayBlockTransactions",
       "*trace_replayTransaction",
       "*trace_transaction",
+      "trace_transactionOpcodeGas",
       "trace_rawTransaction",
       "trace_simulateV1",
     ],
