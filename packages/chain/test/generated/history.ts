@@ -107,7 +107,9 @@ function funding(): UnsignedStep[] {
 /** True for a node that stops at a planned upgrade whose rules it lacks, as it must. */
 function isPlannedStop(chain: LiveChain, error: unknown): boolean {
   const plan = plannedUpgrade(chain.context());
-  return isAppError(error, "CHAIN_UPGRADE") && plan?.height === chain.nextBlock().heightBlocks;
+  // A plan for the height of its own block is due in the next one.
+  const isDue = plan !== undefined && plan.height <= chain.nextBlock().heightBlocks;
+  return isAppError(error, "CHAIN_UPGRADE") && isDue;
 }
 
 function live(chain: LiveChain, draw: DrawSteps, options: HistoryOptions): void {
