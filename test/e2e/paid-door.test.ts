@@ -141,7 +141,8 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
 
   test("a buyer of many calls at once is not refused, with the limits that are the default", async () => {
     await using node = await startStandIn();
-    // All 300 and the gateway share a process: on a busy machine calls take longer than the default deadlines.
+    // One address may have 250 connections. All calls and the gateway share a process: on a busy machine they take longer than
+    // the default deadlines.
     await using gateway = await openGateway(ground, {
       sections: {
         suppliers: { eth: { endpoints: [{ operator: "one", urls: { json_rpc: node.url } }], timeoutMs: 120_000 } },
@@ -151,10 +152,10 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
     });
     // Twice what they cost: what a balance has paid already counts as in flight, too, until the ledger knows that it is settled,
     // and only so many calls wait for that.
-    const payer = await ground.fundedPayer(PRICE * 600n);
+    const payer = await ground.fundedPayer(PRICE * 400n);
     const url = gateway.route("eth");
     const terms = await termsOf(url);
-    const headers = await Promise.all(Array.from({ length: 300 }, () => signPayment(payer, terms)));
+    const headers = await Promise.all(Array.from({ length: 200 }, () => signPayment(payer, terms)));
     const answers = await Promise.all(headers.map((header) => call(url, BODY, header)));
     const refused = answers.filter(({ status }) => status !== 200);
     const byCode = Map.groupBy(refused, ({ status, json }) => `${status} ${json?.code}`);
@@ -162,6 +163,6 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
       [...byCode].map(([code, some]) => `${some.length} times ${code}, such as ${some[0]?.text}`),
       [],
     );
-    await gateway.assertSettled(300);
+    await gateway.assertSettled(200);
   });
 });

@@ -142,7 +142,8 @@ export class KilledNode implements AsyncDisposable {
     await this.#cometStart;
     if (hit === "ours" && this.#comet?.isAlive() === true) {
       // By itself, but not while it waits for its application at its start.
-      await within("the end of CometBFT", Promise.race([this.#comet.exited, this.#comet.lonely]));
+      const { exited, lonely, ending } = this.#comet;
+      await within("the end of CometBFT", Promise.race([exited, lonely, ending]));
     }
     if (hit !== "cometbft") await this.#comet?.kill();
     if (hit === "cometbft") assert.ok(this.app.isAlive(), `the node died of CometBFT's death:\n${this.app.tail()}`);

@@ -139,6 +139,8 @@ export function startNodeProcess(home: NodeHome, config: string, fault?: FaultAt
 export interface CometProcess extends Victim {
   /** Resolves when it finds no application where it looks for ours; it looks again until there is one. */
   readonly lonely: Promise<void>;
+  /** Resolves when it begins to end. The end itself may not come: its parts sometimes wait for one another for ever. */
+  readonly ending: Promise<void>;
 }
 
 /** Starts CometBFT beside our process. */
@@ -146,8 +148,10 @@ export function startCometProcess(home: NodeHome): CometProcess {
   const rpc = ["--rpc.laddr", `tcp://127.0.0.1:${home.cometPort}`, "--p2p.laddr", "tcp://127.0.0.1:0"];
   const args = ["start", "--home", home.layout.folder, "--proxy_app", home.abciAddress, "--log_level", "info", ...rpc];
   const lonely = Promise.withResolvers<void>();
+  const ending = Promise.withResolvers<void>();
   const victim = startVictim(PROGRAM, args, {}, (line) => {
     if (line.includes("failed to connect to")) lonely.resolve();
+    if (line.includes("captured terminated, exiting")) ending.resolve();
   });
-  return { ...victim, lonely: lonely.promise };
+  return { ...victim, lonely: lonely.promise, ending: ending.promise };
 }
