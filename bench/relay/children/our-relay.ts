@@ -29,7 +29,7 @@ export type OurRelayOperations = {
 /** They count everything, and refuse nothing. */
 const FAR = { requests: 1_000_000_000 };
 
-/** Of one address: the load has few, and the product's default is for strangers. */
+/** Maximum of one address: the load has few, and the product's default is for strangers. */
 const MAX_CONNECTIONS = 10_000;
 
 /** At the default level, with the work of writing a line; what says that something is broken is shown, the rest dropped. */

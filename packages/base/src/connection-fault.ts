@@ -13,7 +13,7 @@ const FAULT_CODES: ReadonlySet<string> = new Set([
 ]);
 /** Beginnings of such codes: of HTTP/2, of the parser of HTTP/1.1, of TLS, of WebSockets. */
 const FAULT_CODE_STARTS = ["ERR_HTTP2_", "HPE_", "ERR_SSL_", "ERR_TLS_", "WS_ERR_"];
-/** Of a system error: what was being done. Without them a port in use, or a node that refuses, would be such a fault too. */
+/** System call of an error. Without them a port in use, or a node that refuses, would be such a fault too. */
 const FAULT_CALLS: ReadonlySet<string> = new Set(["read", "write", "writev", "shutdown"]);
 
 /**

@@ -139,7 +139,7 @@ class HeightWatch implements AsyncDisposable {
 
   /** The newest height of the application, whose state is then readable; 0 when the node does not answer. */
   async #askHeight(): Promise<bigint> {
-    // What is named while the answer is under way says nothing against it.
+    // Heights that are named while the answer is under way say nothing against it.
     const namedBlocks = this.#heightBlocks;
     const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
     const heightBlocks = answer?.ok === true ? wholeOf(recordOf(answer.result.response).last_block_height) : 0n;

@@ -23,7 +23,7 @@ export interface PortSplitterOptions {
   /** How long a connection may still send when its other side is done. */
   readonly lingerMs?: number;
   readonly maxConnections?: number;
-  /** Of one address, or one /64 of IPv6; 250 by default. */
+  /** Maximum of one address, or one /64 of IPv6; 250 by default. */
   readonly maxConnectionsPerClient?: number;
 }
 

@@ -48,7 +48,7 @@ export interface ServeRelaysOptions {
   readonly maxConcurrentRelays: number;
   /** Of all operators' ports together. */
   readonly maxConnections: number;
-  /** Of one address, or one /64 of IPv6; 250 by default. */
+  /** Maximum of one address, or one /64 of IPv6; 250 by default. */
   readonly maxConnectionsPerClient?: number;
   /** Proxies, which connect for many clients: these have no such bound. None by default. */
   readonly trustedProxies?: readonly string[];

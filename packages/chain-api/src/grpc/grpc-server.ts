@@ -25,7 +25,7 @@ export interface GrpcServerOptions extends ChainApiOptions {
   /** Largest request; 10 MiB by default, as in the SDK. */
   readonly maxRequestBytes?: number;
   readonly maxConnections?: number;
-  /** Of one address, or one /64 of IPv6; 250 by default. */
+  /** Maximum of one address, or one /64 of IPv6; 250 by default. */
   readonly maxConnectionsPerClient?: number;
   /** Proxies, which connect for many clients: these have no such bound. None by default. */
   readonly trustedProxies?: readonly string[];

@@ -34,7 +34,7 @@ export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   /** Largest path, query and headers together. */
   readonly maxHeadBytes?: number;
   readonly maxConnections?: number;
-  /** Of one address, or one /64 of IPv6; 250 by default. */
+  /** Maximum of one address, or one /64 of IPv6; 250 by default. */
   readonly maxConnectionsPerClient?: number;
   /** Proxies, which connect for many clients: these have no such bound. None by default. */
   readonly trustedProxies?: readonly string[];

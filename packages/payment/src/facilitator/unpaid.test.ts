@@ -229,7 +229,7 @@ test("clients behind a trusted proxy are distinguished; the header of another pe
   assert.equal(await statusOf({ forwarded: "192.0.2.4", localAddress: "127.0.0.3" }), 429);
 });
 
-test("attack: one client with eight accounts, a payment of each pending, closes the facilitator to nobody", async () => {
+test("attack: one client with eight accounts, a payment of each pending, leaves the facilitator open to others", async () => {
   await using to = await open();
   to.bench.balance = 5_000n;
   const accounts = Array.from({ length: 8 }, () => ({ from: newPayer(), nonce: newNonce() }));

@@ -114,7 +114,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
   }
 });
 
-test("a role that lacks a right to migrate is told the grant, and migrates with it", async () => {
+test("the refusal of a role that lacks a right to migrate names the grant, with which it migrates", async () => {
   await using cleanup = new AsyncDisposableStack();
   const owner = await emptyDatabase();
   const { role, roleUrl } = await stranger(cleanup, owner);
@@ -132,7 +132,7 @@ test("a role that lacks a right to migrate is told the grant, and migrates with 
   await migrate(tenant.roleUrl, LEDGER);
 });
 
-test("a role that does not own the tables is told who does", async () => {
+test("the refusal of a role that does not own the tables names their owner", async () => {
   const owner = await emptyDatabase();
   await migrate(superuserUrl(owner), LEDGER);
   await sql(superuserUrl(owner), "grant usage on schema ledger to public; grant select on migrations to public");

@@ -21,7 +21,7 @@ const asAuthenticator = (owner: string): string => {
   return url.href;
 };
 
-test("an owner without CREATEROLE is told what a superuser has to run, for roles and passwords, and then migrates", async () => {
+test("the refusal of an owner without CREATEROLE names the statements for a superuser, for roles and passwords", async () => {
   await using postgres = await openTestPostgres({ isOwn: true });
   const { url } = postgres;
   const superuser = superuserUrl(url);
@@ -57,7 +57,7 @@ test("an owner who was given CREATEROLE, as the message says, makes the roles an
   await checkPortalDb(asAuthenticator(url));
 });
 
-test("an owner with CREATEROLE whose roles a superuser made is told which grants they lack", async () => {
+test("the refusal of an owner with CREATEROLE whose roles a superuser made names the missing grants", async () => {
   await using postgres = await openTestPostgres({ isOwn: true, createsRoles: true });
   const { url } = postgres;
   const superuser = superuserUrl(url);

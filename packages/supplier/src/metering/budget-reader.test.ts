@@ -100,7 +100,7 @@ function startReader(unsettledPercent = 0) {
 const limitOf = (world: World) => startReader(world.unsettledPercent)(world);
 
 suite("the limit of a session's relays", () => {
-  test("is the whole part without earlier sessions, and where nobody else could claim of them", async () => {
+  test("is the whole part without earlier sessions, and where no other supplier could claim of them", async () => {
     assert.deepEqual(await limitOf({ number: 0n, heightBlocks: 1n }), { relays: 1_000n, isFinal: true });
     assert.deepEqual(await limitOf({ heightBlocks: 11n }), { relays: 1_000n, isFinal: false });
     assert.deepEqual(await limitOf({ heightBlocks: 11n, suppliersOf: {} }), { relays: 1_000n, isFinal: false });
