@@ -30,11 +30,12 @@ export const MERCHANTS = [
 const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
-function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft">) {
+function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft" | "onCheck">) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
+      await bench().onCheck?.();
       const { refusal, fault, balance } = bench();
       if (fault !== undefined) throw fault;
       const good = { ok: true as const, payment, kind: "eoa" as const, balance, blockNumber: 1n };
@@ -104,6 +105,8 @@ export interface FacilitatorBench {
   refusal: PaymentRefusal | undefined;
   /** What looking at the chain throws. */
   fault: Error | undefined;
+  /** Runs before the chain is looked at for a payment. */
+  onCheck: (() => Promise<void>) | undefined;
   /** Of every payer. */
   balance: bigint;
   /** Nonces that the chain has used. */
@@ -134,6 +137,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     facilitator: new Facilitator(opts, modules),
     refusal: undefined,
     fault: undefined,
+    onCheck: undefined,
     balance: 1_000_000n,
     hasLeft: new Set(),
   };

@@ -247,12 +247,26 @@ test("attack: one client with eight accounts, a payment of each pending, leaves 
       });
     }),
   );
+  const blocked = Promise.withResolvers<void>();
+  let begun = 0;
+  let limited = 0;
+  to.bench.onCheck = () => {
+    begun++;
+    return blocked.promise;
+  };
   const more = accounts.flatMap(({ from }) =>
-    Array.from({ length: 40 }, () => to.post("settle", fresh(from), { localAddress })),
+    Array.from({ length: 40 }, async () => {
+      const { status, said } = await to.post("settle", fresh(from), { localAddress });
+      if (said === "PAYMENT_RATE_LIMITED") limited++;
+      return `${status} ${said}`;
+    }),
   );
-  const saids = (await Promise.all(more)).map(({ status, said }) => `${status} ${said}`);
+  await eventually("each is begun or refused", () => begun + limited === 320);
+  assert.deepEqual([begun, limited], [56, 264], "with the eight that are pending, the client has its 64 places");
+  to.bench.onCheck = undefined;
+  blocked.resolve();
   assert.deepEqual(
-    [...new Set(saids)].toSorted(),
+    [...new Set(await Promise.all(more))].toSorted(),
     ["200 invalid_exact_evm_insufficient_balance", "429 PAYMENT_RATE_LIMITED"],
     "at once, while the first ones are pending",
   );
