@@ -29,8 +29,10 @@ const scanner = new WireScanner({
   maxTextBytes: (field, schema) => MAX_TEXT_BYTES[textKindOf(field, schema) ?? "text"],
 });
 
-// Messages inside `Any` values, which are read once with what holds them. Nothing changes either.
-const innerMessages = new WeakMap<Any, Message>();
+// The message inside an `Any` value, which is read once with what holds it. Nothing changes either. A property of the value,
+// since a WeakMap of as many entries costs more than the rest of the reading: the collector looks at each again and again.
+const INNER = Symbol("message inside");
+type AnyThatWasRead = Any & { [INNER]?: Message };
 
 /** The bound that the bytes of a message exceed, in words; undefined when they exceed none. In time linear in their length. */
 export function boundsFault(schema: DescMessage, bytes: Bytes): string | undefined {
@@ -74,13 +76,13 @@ function anyFault(any: Any, depth: number): string | undefined {
   if (schema === undefined) return `unable to resolve type URL ${any.typeUrl}`;
   const decoded = decodeKnown(schema, any.value);
   if (!decoded.ok) return decoded.fault;
-  innerMessages.set(any, decoded.message);
+  (any as AnyThatWasRead)[INNER] = decoded.message;
   return valuesFault(schema, decoded.message, depth + 1);
 }
 
 /** The message inside an `Any`: the one that was read with what holds it, else read now. */
 export function readAny<Desc extends DescMessage>(schema: Desc, any: Any): Decoded<MessageShape<Desc>> {
-  const inner = innerMessages.get(any);
+  const inner = (any as AnyThatWasRead)[INNER];
   if (inner?.$typeName === schema.typeName) return { ok: true, message: inner as MessageShape<Desc> };
   return readMessage(schema, any.value);
 }
