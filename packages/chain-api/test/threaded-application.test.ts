@@ -192,6 +192,40 @@ suite("queries and simulations on threads", () => {
     assert.equal(text, await inside.api.jsonOf(txs.SimulateResponseSchema, answer.value));
     assert.equal(text, await application.apiJson("cosmos.tx.v1beta1.SimulateResponse", answer.value));
     assert.equal(await application.apiJson("no.such.Type", answer.value), undefined);
+    const schema = txs.SimulateRequestSchema;
+    const json = Buffer.from(JSON.stringify({ tx_bytes: Buffer.from(large).toString("base64") }));
+    assert.ok(json.length > 4_096);
+    const manyParts = Buffer.from(`{"tx":{"body":{"messages":[${"{},".repeat(20_000)}{}]}}}`);
+    for (const text of [json, json.subarray(1), manyParts]) {
+      assert.deepEqual(await beside.api.messageOf(schema, text), await inside.api.messageOf(schema, text));
+    }
+    const read = await beside.api.messageOf(schema, json);
+    assert.deepEqual(read?.ok === true && Buffer.from(read.bytes), Buffer.from(requestOf(large)));
+    assert.deepEqual(await beside.api.messageOf(schema, manyParts), {
+      ok: false,
+      fault: `the JSON has more than ${1_000 + Math.floor(manyParts.length / 8)} parts`,
+    });
+  });
+
+  test("attack: a megabyte of JSON with a third of a million parts is not read on the thread that makes blocks", async (t) => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const opts = { surface: apiSurface(pocketMachine({ gasPrices: [] }).modules), gasPrices: [] };
+    const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:1", rpcAddr: () => "" }, node);
+    const { mock } = t.mock.method(application, "readApiJson");
+    const api = new ChainApi(opts, { application, source, log: silentLog });
+    const text = Buffer.from(`{"tx":{"signatures":[${'"",'.repeat(330_000)}""]}}`);
+    const read = await api.messageOf(txs.SimulateRequestSchema, text);
+    assert.deepEqual([read?.ok, mock.callCount()], [false, 1]);
+    await api.messageOf(txs.SimulateRequestSchema, Buffer.from("{}"));
+    assert.equal(mock.callCount(), 1, "a small one needs no thread");
+    const parts = new Uint8Array(2 * 330_000).fill(0x0a);
+    for (let i = 1; i < parts.length; i += 2) parts[i] = 0;
+    const answer = await api.call(SIMULATE_PATH, parts, undefined);
+    assert.ok(!answer.ok);
+    assert.match(answer.text, /^grpc: error unmarshalling request: proto: /);
   });
 
   test("blocks are made while a keyless simulation of a megabyte and a thousand queries run", async () => {

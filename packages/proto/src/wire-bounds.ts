@@ -32,6 +32,15 @@ interface MessagePlan {
   readonly fields: ReadonlyMap<number, FieldPlan>;
 }
 
+/** Parts that a message of any size may have, and the bytes that each further one must bring. */
+const FREE_PARTS = 1_000;
+const BYTES_PER_PART = 8;
+
+/** Maximum number of parts in a message of so many bytes: what a part costs to read is bounded by what was sent for it. */
+export function maxPartsOf(sizeBytes: number): number {
+  return FREE_PARTS + Math.floor(sizeBytes / BYTES_PER_PART);
+}
+
 const ANY = "google.protobuf.Any";
 const TYPE_URL_FIELD = 1;
 const VALUE_FIELD = 2;

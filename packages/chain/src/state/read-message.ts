@@ -1,6 +1,14 @@
 import type { DescField, DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
 import type { Bytes } from "@turnpike/chain-store";
-import { type Any, type Decoded, decodeMessage, findUnknownField, schemaOfTypeUrl, WireScanner } from "@turnpike/proto";
+import {
+  type Any,
+  type Decoded,
+  decodeMessage,
+  findUnknownField,
+  maxPartsOf,
+  schemaOfTypeUrl,
+  WireScanner,
+} from "@turnpike/proto";
 import { messagesIn, valueFault } from "./strict-values.ts";
 import { MAX_TEXT_BYTES, textKindOf } from "./text-kinds.ts";
 
@@ -17,13 +25,10 @@ const LONG_LISTS: Readonly<Record<string, number>> = {
   // Each member costs a square root before any fee is paid; the signature limit of the parameters is 7 unless changed.
   "cosmos.crypto.multisig.LegacyAminoPubKey.public_keys": 128,
 };
-/** Parts that a message of any size may have, and the bytes that each further one must bring. */
-const FREE_PARTS = 1_000;
-const BYTES_PER_PART = 8;
 
 /** Bounds of untrusted messages, compared with their bytes before anything is decoded. */
 const scanner = new WireScanner({
-  maxParts: (sizeBytes) => FREE_PARTS + Math.floor(sizeBytes / BYTES_PER_PART),
+  maxParts: maxPartsOf,
   maxDepth: 2 * MAX_NESTING,
   maxItems: ({ name }: DescField, { typeName }: DescMessage) => LONG_LISTS[`${typeName}.${name}`] ?? MAX_ITEMS,
   maxTextBytes: (field, schema) => MAX_TEXT_BYTES[textKindOf(field, schema) ?? "text"],
