@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application } from "@turnpike/proto";
@@ -198,11 +199,7 @@ export class SessionSource implements AsyncDisposable {
 
   async #pause(ms: number, slot: Slot): Promise<void> {
     slot.isLoading = true;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
-    this.#ended.signal.addEventListener("abort", () => resolve(), { once: true });
-    await promise;
-    clearTimeout(timer);
+    await delay(ms, undefined, { signal: this.#ended.signal }).catch(() => {});
     slot.isLoading = false;
   }
 
