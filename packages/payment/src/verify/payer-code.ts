@@ -14,7 +14,7 @@ const NO_CODE = "0x";
 type CodeRpc = Pick<EvmRpc, "host" | "batch">;
 
 /** The contract that an account delegated its code to (EIP-7702); undefined for any other code. */
-export function delegateOf(code: Hex): Address | undefined {
+function delegateOf(code: Hex): Address | undefined {
   const text = code.toLowerCase();
   return text.length === DELEGATION.length + 40 && text.startsWith(DELEGATION)
     ? `0x${text.slice(DELEGATION.length)}`
@@ -46,7 +46,7 @@ export function codeIn(reply: RpcReply | undefined, rpc: CodeRpc): Hex {
  * Returns what the lost gas of an account with this code is counted under: the code's hash, and the contract it is delegated
  * to together with that one's code, since a copy of it has another address.
  */
-export async function readClasses(code: Hex, rpc: CodeRpc, signal?: AbortSignal): Promise<readonly string[]> {
+async function readClasses(code: Hex, rpc: CodeRpc, signal?: AbortSignal): Promise<readonly string[]> {
   if (code === NO_CODE) return [];
   const delegate = delegateOf(code);
   if (delegate === undefined) return [codeClass(code)];
