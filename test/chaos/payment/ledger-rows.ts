@@ -25,6 +25,8 @@ export const TABLES = [
   "relayers",
   "blocked_payers",
   "open_results",
+  "wallet_risks",
+  "wallet_runs",
 ] as const;
 
 type Table = (typeof TABLES)[number];

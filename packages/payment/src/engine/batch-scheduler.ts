@@ -8,7 +8,9 @@ import {
   type Log,
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "../verify/back-off.ts";
+import { readCodes, readSubjects } from "../verify/payer-code.ts";
 import { settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
@@ -22,7 +24,7 @@ import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
 
 /** Bounds of a {@link BatchScheduler}. */
 export interface BatchSchedulerOptions {
-  readonly net: Pick<EngineNetwork, "multicall3" | "blockTimeSeconds" | "minRelayerBalanceWei">;
+  readonly net: Pick<EngineNetwork, "network" | "multicall3" | "blockTimeSeconds" | "minRelayerBalanceWei">;
   readonly policy: NetworkPolicy;
   /** Longest wait for one answer of the chain. */
   readonly chainTimeoutMs: number;
@@ -33,6 +35,7 @@ export interface BatchSchedulerOptions {
 /** Modules of a {@link BatchScheduler}, which owns none of them. */
 export interface BatchSchedulerModules {
   readonly rpc: EvmRpc;
+  readonly ledger: Pick<Ledger, "admitWallet">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
   readonly clock: Clock;
@@ -48,6 +51,9 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
+/** Pause until parked payments are tried again, and maximum number of them at once: each asks the chain and the ledger. */
+const UNPARK_MS = 250;
+const MAX_UNPARKED = 8;
 
 /** The queue of one network: groups its payments into batches, and gives each to a relayer account that is ready. */
 export class BatchScheduler {
@@ -67,6 +73,7 @@ export class BatchScheduler {
   #nextAccount = 0;
   #windowTimer: NodeJS.Timeout | undefined;
   #afterTurn: NodeJS.Immediate | undefined;
+  #unparkTimer: NodeJS.Timeout | undefined;
 
   constructor(opts: BatchSchedulerOptions, modules: BatchSchedulerModules) {
     this.#opts = opts;
@@ -132,6 +139,8 @@ export class BatchScheduler {
   /** Begins no further batch, and rejects what waits for one. */
   close(): void {
     this.#clearTimers();
+    clearTimeout(this.#unparkTimer);
+    this.#queue.unpark(Number.POSITIVE_INFINITY);
     for (let items = this.#queue.take(10_000); items.length > 0; items = this.#queue.take(10_000)) {
       rejectAll(items, "SHUTTING_DOWN");
     }
@@ -192,6 +201,8 @@ export class BatchScheduler {
       const inTime = this.#rejectLate(items, head);
       const fees = this.#firstFees(head);
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
+      const [first] = inTime;
+      if (first?.alone === true && !(await this.#admit(first))) return;
       const simulated = await this.#simulate(account, inTime, fees, head);
       if (simulated === undefined) return;
       const { good, alone, failing, gasLimit } = simulated;
@@ -209,6 +220,34 @@ export class BatchScheduler {
       if (isAppError(error) && error.detail.unknown === true) return;
       rejectAll(items, "SETTLEMENT_UNAVAILABLE");
     }
+  }
+
+  /** False when a payment by itself must not be settled now: it is rejected, or waits for others of its kind to end. */
+  async #admit(item: QueueItem): Promise<boolean> {
+    const { rpc, ledger, log, signal } = this.#modules;
+    const { net, chainTimeoutMs } = this.#opts;
+    const { payment } = item;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(chainTimeoutMs)]);
+    const { from } = payment.key;
+    const code = (await readCodes([from], rpc, limit)).get(from) ?? "0x";
+    const wallet = await readSubjects(payment, code, rpc, limit);
+    const admission = await ledger.admitWallet(payment.id, net.network, wallet);
+    if (admission === "admitted") return true;
+    if (admission === "wait") {
+      item.isParked = true;
+      this.#queue.push(item);
+      this.#unparkTimer ??= setTimeout(() => this.#unpark(), UNPARK_MS);
+      return false;
+    }
+    log.warn({ settlementId: payment.id, payer: from, classes: wallet.classes, admission }, "wallet payment refused");
+    // A payment that is signed is not sent again; its window ends it.
+    item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
+    return false;
+  }
+
+  #unpark(): void {
+    this.#unparkTimer = undefined;
+    if (this.#queue.unpark(MAX_UNPARKED) > 0) this.schedule();
   }
 
   #freshHead(): Promise<Head> {

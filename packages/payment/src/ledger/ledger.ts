@@ -15,6 +15,7 @@ import { ReconciliationLists } from "./reconciliation.ts";
 import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { SchemaWatch } from "./schema-watch.ts";
 import { ledgerStatements } from "./statements.ts";
+import { WalletRisks } from "./wallet-risks.ts";
 
 /** Where the ledger is, how long it keeps what, and how long it waits for its database. */
 export interface LedgerOptions {
@@ -141,6 +142,7 @@ function ledgerOf(
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
   const results = new OpenResults(parts);
+  const wallets = new WalletRisks(parts);
   return {
     claim: (claim) => claims.claim(claim),
     release: (id, reason) => claims.release(id, reason),
@@ -181,6 +183,9 @@ function ledgerOf(
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
     openResult: (id) => results.openResult(id),
     takeResult: (id, isFirst) => results.takeResult(id, isFirst),
+    admitWallet: (id, network, wallet) => wallets.admitWallet(id, network, wallet),
+    endWallet: (id, network, wallet, run) => wallets.endWallet(id, network, wallet, run),
+    walletPauseSeconds: (network, wallet) => wallets.walletPauseSeconds(network, wallet),
     sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
     list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),
     async ready() {

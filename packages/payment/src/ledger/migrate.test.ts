@@ -89,7 +89,10 @@ test("the owner of the tests' databases is a plain role, as of docs/operate/gate
 const BEFORE_0015 = `
   delete from migrations where name >= '0015';
   drop function open_result(text, interval);
-  drop table open_results;`;
+  drop table open_results;
+  drop function admit_wallet(text, text, text, text[], interval);
+  drop function end_wallet(text, text, text, text[], boolean, bigint);
+  drop table wallet_runs, wallet_risks;`;
 
 test("a ledger that a superuser migrated by the first text of 0011 goes on, for its owner and for the superuser", async () => {
   const former = `${BEFORE_0015}
@@ -103,7 +106,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
     await sql(superuserUrl(owner), former);
     await assert.rejects(openLedger(url), schemaError, "0015 is not applied");
     const { applied } = await migrate(url, LEDGER);
-    assert.deepEqual(applied, ["0015-prune-without-superuser.sql", "0016-open-results.sql"]);
+    assert.deepEqual(applied, ["0015-prune-without-superuser.sql", "0016-open-results.sql", "0017-wallet-risks.sql"]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);
     await using ledger = await openLedger(url, { releasedRetentionSeconds: 0 });

@@ -14,6 +14,8 @@ export const TABLE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   holders: ["SELECT", "INSERT", "UPDATE", "DELETE"],
   former_ids: ["SELECT", "INSERT"],
   open_results: ["SELECT", "INSERT", "UPDATE"],
+  wallet_risks: ["SELECT"],
+  wallet_runs: ["SELECT"],
   books: ["SELECT"],
 };
 

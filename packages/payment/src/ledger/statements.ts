@@ -194,6 +194,15 @@ export function ledgerStatements(schema: string) {
       `insert into ${s}.open_results (settlement, is_open) values ($1, false)
         on conflict (settlement) do update set is_open = false where open_results.is_open returning settlement`,
     ),
+    admitWallet: write("admitWallet", `select ${s}.admit_wallet($1, $2, $3, $4::text[], ${ms("$5")}) as admission`),
+    endWallet: write("endWallet", `select ${s}.end_wallet($1, $2, $3, $4::text[], $5, $6)`),
+    // A payer that has settled since its last loss answers for itself alone.
+    walletPause: read(
+      "walletPause",
+      `select ceil(extract(epoch from greatest(max(blocked_until), clock_timestamp()) - clock_timestamp()))::float8 as seconds
+        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[])
+          and not exists (select from ${s}.wallet_risks where network = $1 and subject = $2 and credit > 0))`,
+    ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
     list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),
