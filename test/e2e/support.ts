@@ -35,6 +35,8 @@ export interface Bend {
   readonly network?: Readonly<Record<string, unknown>>;
   /** Keys of the section `payment`. */
   readonly payment?: Readonly<Record<string, unknown>>;
+  /** Keys of the section `ledger`. */
+  readonly ledger?: Readonly<Record<string, unknown>>;
   /** Further payment networks: what differs from the first one. Relayer keys get gas there too. */
   readonly more?: readonly Readonly<Record<string, unknown>>[];
   /** Called at each named step of a payment. */
@@ -94,10 +96,13 @@ export async function openGateway(ground: Ground, bend: Bend = {}): Promise<Open
   const made = ground.config(bend.sections, bend.network, { leaseSeconds: 60 });
   await made.prepare();
   const { more = [] } = bend;
-  if (more.length === 0 && bend.payment === undefined) return start(ground, made, made.config, bend.faults);
+  if (more.length === 0 && bend.payment === undefined && bend.ledger === undefined) {
+    return start(ground, made, made.config, bend.faults);
+  }
   const payment = made.overrides.payment as { readonly networks: readonly Readonly<Record<string, unknown>>[] };
   const networks = [...payment.networks, ...more.map((one) => ({ ...payment.networks[0], ...one }))];
-  const overrides = { ...made.overrides, payment: { ...payment, ...bend.payment, networks } };
+  const ledger = { ...(made.overrides.ledger as Readonly<Record<string, unknown>>), ...bend.ledger };
+  const overrides = { ...made.overrides, ledger, payment: { ...payment, ...bend.payment, networks } };
   const config = loadConfig({ env: {}, overrides });
   for (const { rpcUrls } of config.payment.networks) {
     for (const key of config.payment.relayer.keys) {

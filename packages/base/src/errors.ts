@@ -146,14 +146,14 @@ export const ERRORS = {
     409,
     -32409,
     false,
-    "This payment was made for another request.",
-    "Sign a new payment for this request.",
+    "This payment was made for another request, or its response is not kept for it any more.",
+    "Sign a new payment only for a new call; ask the operator about one that was paid and not answered.",
   ),
   PAYMENT_IDENTIFIER_CONFLICT: row(
     409,
     -32409,
     false,
-    "This payment identifier was used for another request.",
+    "This payment identifier was used for another request, or its response is not kept for it any more.",
     "Use a new identifier.",
   ),
   SETTLEMENT_PENDING: row(
@@ -183,13 +183,6 @@ export const ERRORS = {
     true,
     "This payment is being worked on.",
     "Send the identical request with the same signature again.",
-  ),
-  ANSWER_EXPIRED: row(
-    410,
-    -32410,
-    false,
-    "The stored answer of this settled payment is no longer kept.",
-    "Make a new call; ask the operator with the settlement id.",
   ),
   PAYMENT_OWED: row(
     410,
@@ -454,7 +447,7 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /** Codes that existed once; they must never be given out again. */
-export const RETIRED_CODES: readonly string[] = [];
+export const RETIRED_CODES: readonly string[] = ["ANSWER_EXPIRED"];
 
 /** The row of a code. */
 export function errorRow(code: ErrorCode): ErrorRow {

@@ -42,9 +42,13 @@ suite("client, against a stand-in gateway", () => {
     );
     const payload = JSON.parse(Buffer.from(stand.payments()[0] ?? "", "base64").toString("utf8")) as {
       accepted: unknown;
+      extensions: Record<string, { info: { key: string } } | undefined>;
       payload: { signature: `0x${string}`; authorization: Record<string, string> };
     };
     assert.deepEqual(payload.accepted, option());
+    const key = payload.extensions["answer-key"]?.info.key ?? "";
+    assert.match(key, /^[A-Za-z0-9_-]{43}$/);
+    assert.equal(result.payment, stand.payments()[0], "its buyer can present it again");
     const { authorization, signature } = payload.payload;
     assert.equal(authorization.value, "5000");
     assert.equal(authorization.to, PAY_TO);

@@ -9,7 +9,7 @@ import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
-import { readPayment, untakeableFromMs } from "./payment-header.ts";
+import { readPayment, untakeableFromMs, withAnswerKey } from "./payment-header.ts";
 import { type Choice, choose, decimalsOf, withinCap } from "./price.ts";
 import { assertService, bodyOf, createSend, type Request, type Send, unreachable } from "./transport.ts";
 import type {
@@ -242,7 +242,7 @@ class GatewayClient implements Client {
     let payment: string | undefined;
     try {
       const payload = await http.createPaymentPayload({ ...terms, accepts: [option] });
-      payment = http.encodePaymentSignatureHeader(payload)["PAYMENT-SIGNATURE"];
+      payment = http.encodePaymentSignatureHeader(withAnswerKey(payload))["PAYMENT-SIGNATURE"];
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : "unknown";
       throw new AppError("INTERNAL", { message: `The payment could not be signed (${why}); nothing was sent.`, cause });

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { isRecord } from "@turnpike/base";
+import type { PaymentPayload } from "@x402/core/types";
 
 /** What a PAYMENT-SIGNATURE header of the scheme `exact` says, unchecked. */
 export interface PaymentFacts {
@@ -18,6 +20,15 @@ const MAX_HEADER_LENGTH = 64 * 1024;
 /** A block of a chain that lags may still be of a time that has passed. */
 const MARGIN_MS = 60_000;
 const UINT = /^[0-9]{1,78}$/;
+
+/**
+ * A payload with a random `answer-key` extension. All its other bytes are public once its settlement is on the chain; a gateway
+ * hands the stored answer out to an equal payload, which only its buyer can send then.
+ */
+export function withAnswerKey(payload: PaymentPayload): PaymentPayload {
+  const key = randomBytes(32).toString("base64url");
+  return { ...payload, extensions: { ...payload.extensions, "answer-key": { info: { key } } } };
+}
 
 function jsonOf(header: string): unknown {
   if (header.length > MAX_HEADER_LENGTH) return undefined;

@@ -173,10 +173,10 @@ test("outcomes: pending 503, failed 402, expired 410, each with its receipt; a f
   assert.deepEqual(decode(fails.headers.get("payment-response")), failed);
   await assertTerms(fails, /^PAYMENT_NONCE_USED/);
 
-  to.payment.outcome = () => ({ kind: "expired", code: "ANSWER_EXPIRED", receipt: receipt(), settlementId });
+  to.payment.outcome = () => ({ kind: "expired", code: "PAYMENT_OWED", receipt: receipt(), settlementId });
   const old = await buy(to);
   assert.deepEqual(decode(old.headers.get("payment-response")), receipt());
-  await assertError(old, 410, "ANSWER_EXPIRED");
+  await assertError(old, 410, "PAYMENT_OWED");
 
   to.payment.outcome = () => {
     throw new TypeError("a fault with https://secret.example/key");

@@ -25,7 +25,8 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   PAYMENT_INSUFFICIENT_FUNDS: "The buyer's account holds too little: tell the user; get_spending names the account.",
   PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
   PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
-  ANSWER_EXPIRED: "Do not pay again without asking the user: this payment was taken and its answer is gone.",
+  PAYMENT_CONFLICT:
+    "Do not pay again without asking the user: this payment was taken, for another request or with a response that is gone.",
   VALIDATION_FAILED: "Fix the fields that the gateway names and call again.",
 };
 

@@ -198,6 +198,18 @@ test("a payment identifier is taken when good, and refused when bad", () => {
   refused(encode({ ...good, extensions: { "payment-identifier": 1 } }), /payment-identifier/);
 });
 
+test("an answer key is noted when good, and refused when bad", () => {
+  const withKey = (key: unknown): string => encode({ ...good, extensions: { "answer-key": { info: { key } } } });
+  assert.equal(ok(withKey("a".repeat(22))).hasAnswerKey, true);
+  assert.equal(ok(withKey(`Z_-9${"a".repeat(124)}`)).hasAnswerKey, true);
+  assert.equal(ok(withKey(undefined)).hasAnswerKey, false);
+  assert.equal(ok(encode(good)).hasAnswerKey, false);
+  for (const bad of ["a".repeat(21), "a".repeat(129), `${"a".repeat(22)}\n`, "a b".repeat(8), 5, null, {}, ["x"]]) {
+    refused(withKey(bad), /answer-key/);
+  }
+  refused(encode({ ...good, extensions: { "answer-key": 1 } }), /answer-key/);
+});
+
 test("terms as deep as the catalogue makes them are taken back, and terms of more than 24 levels are not", () => {
   const withTerms = (levels: number): string =>
     // Terms stand at the same depth in a payment: its top is their first level.

@@ -24,6 +24,8 @@ const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
 const UINT256_END = 1n << 256n;
 // Length and alphabet of the payment-identifier extension (x402 v2, `specs/extensions/payment_identifier.md`).
 const IDENTIFIER = /^[a-zA-Z0-9_-]{16,128}$/;
+/** The least has 128 bits in base64url. */
+const ANSWER_KEY = /^[a-zA-Z0-9_-]{22,128}$/;
 /**
  * Bounds of the JSON of a header, and of a facilitator's body with a payload in it. A payload has the extensions of its seller's
  * terms: ours are at most 16 levels deep, those of a seller who uses the facilitator may be deeper.
@@ -33,7 +35,7 @@ export const PAYMENT_JSON_LIMITS = { maxDepth: 24, maxNodes: 4_000 };
 /**
  * Reads a PAYMENT-SIGNATURE header: standard padded base64 of UTF-8 JSON, one x402 v2 `PaymentPayload` of scheme
  * `exact` by EIP-3009. Strict and bounded: what it accepts has exactly one reading. Unknown members are ignored at the
- * top, in `resource` and in `extensions`, of which only `payment-identifier` is read.
+ * top, in `resource` and in `extensions`, of which only `payment-identifier` and `answer-key` are read.
  * The refusal's message names the part that is wrong, and never quotes the header.
  */
 export function decodePaymentHeader(
@@ -71,9 +73,13 @@ export function readPaymentPayload(
   if (!isRecord(fields)) return "has no `payload.authorization` object";
   const authorization = readAuthorization(fields);
   if (typeof authorization === "string") return `has a bad \`payload.authorization.${authorization}\``;
-  const identifier = readIdentifier(own(payload, "extensions"));
+  const extensions = own(payload, "extensions");
+  const identifier = readExtension(extensions, "payment-identifier", "id", IDENTIFIER);
   if (!identifier.ok) return "has a bad `payment-identifier` extension";
-  return { accepted, authorization, signature, identifier: identifier.id };
+  const answerKey = readExtension(extensions, "answer-key", "key", ANSWER_KEY);
+  if (!answerKey.ok) return "has a bad `answer-key` extension";
+  const hasAnswerKey = answerKey.value !== undefined;
+  return { accepted, authorization, signature, identifier: identifier.value, hasAnswerKey };
 }
 
 const JSON_FAULTS = {
@@ -127,20 +133,25 @@ function readUint(value: unknown): bigint | undefined {
 }
 
 /**
- * `extensions["payment-identifier"].info.id`. A client that knows the extension but gives no id echoes the offer without
- * one; an id that is there and bad is refused, since its sender relies on it.
+ * A text of `extensions[name].info`. A client that knows an extension but gives no text echoes the offer without one; a text
+ * that is there and bad is refused, since its sender relies on it.
  */
-function readIdentifier(extensions: unknown): { readonly ok: true; readonly id: string | undefined } | { ok: false } {
-  if (extensions === undefined || extensions === null) return { ok: true, id: undefined };
+function readExtension(
+  extensions: unknown,
+  name: string,
+  member: string,
+  form: RegExp,
+): { readonly ok: true; readonly value: string | undefined } | { readonly ok: false } {
+  if (extensions === undefined || extensions === null) return { ok: true, value: undefined };
   if (!isRecord(extensions)) return { ok: false };
-  const extension = own(extensions, "payment-identifier");
-  if (extension === undefined) return { ok: true, id: undefined };
+  const extension = own(extensions, name);
+  if (extension === undefined) return { ok: true, value: undefined };
   if (!isRecord(extension)) return { ok: false };
   const info = own(extension, "info");
   if (!isRecord(info)) return { ok: false };
-  const id = own(info, "id");
-  if (id === undefined) return { ok: true, id: undefined };
-  return typeof id === "string" && IDENTIFIER.test(id) ? { ok: true, id } : { ok: false };
+  const value = own(info, member);
+  if (value === undefined) return { ok: true, value: undefined };
+  return typeof value === "string" && form.test(value) ? { ok: true, value } : { ok: false };
 }
 
 /** The value of a PAYMENT-RESPONSE header: base64 of the receipt's JSON. */

@@ -147,8 +147,11 @@ export interface Ledger extends AsyncDisposable {
   newest(id: SettlementId): Promise<PaymentRecord | undefined>;
   /** Payments of an account that are claimed, signed or submitted, in no order. */
   inFlight(network: NetworkId, asset: Address, from: Address, limit: number): Promise<readonly InFlightPayment[]>;
-  /** The stored answer; undefined before it is committed and after its retention. */
-  answer(id: SettlementId): Promise<StoredAnswer | undefined>;
+  /**
+   * The stored answer; undefined before it is committed and after its retention. With `settledWithinMs` also where its payment
+   * was settled longer ago, by the database's clock, or is not settled.
+   */
+  answer(id: SettlementId, settledWithinMs?: number): Promise<StoredAnswer | undefined>;
   /** Gives a claim of this process up: nothing was charged. False when it was no longer ours. */
   release(id: SettlementId, reason: ErrorCode): Promise<boolean>;
   /** Releases the claims of processes that are dead; returns how many. Run at start and on a timer. */

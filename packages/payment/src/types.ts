@@ -37,6 +37,8 @@ export interface PresentedPayment {
   readonly payloadDigest: Uint8Array;
   /** `payment-identifier` extension, when the client sent one. */
   readonly identifier: string | undefined;
+  /** True when the payload has an `answer-key` extension: then it has bytes that its settlement transaction does not show. */
+  readonly hasAnswerKey: boolean;
 }
 
 /** A presented payment whose `accepted` is one of the offered options. */
@@ -191,7 +193,7 @@ export type Outcome =
   | {
       /** Paid, and there is no answer to hand out: not any more, or there never was one. */
       readonly kind: "expired";
-      readonly code: "ANSWER_EXPIRED" | "PAYMENT_OWED";
+      readonly code: "PAYMENT_CONFLICT" | "PAYMENT_OWED";
       readonly receipt: Receipt;
       readonly settlementId: SettlementId;
     }

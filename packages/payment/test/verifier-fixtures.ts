@@ -144,7 +144,7 @@ async function harnessOn(anvil: TestAnvil): Promise<Harness> {
         ...more,
       };
       const signature = signAuthorization(key, authorization, name);
-      const payment = { accepted: { ...option }, authorization, identifier: undefined, option };
+      const payment = { accepted: { ...option }, authorization, identifier: undefined, hasAnswerKey: false, option };
       return { ...payment, signature, payloadDigest: sha256(signature) };
     },
     async blockTime() {

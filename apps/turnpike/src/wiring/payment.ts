@@ -117,6 +117,7 @@ export function createStage(
       retryAfterSeconds: RETRY_AFTER_SECONDS,
       pollMs: POLL_MS,
       maxWaitingCopies: Math.ceil(config.gateway.maxConcurrentRequests * COPIES_SHARE),
+      keylessAnswerMs: config.ledger.keylessAnswerSeconds * 1_000,
       networks: optionNetworks(config),
       unpaidPerPayer: () => modules.current().limits.unpaid.perPayer,
     },

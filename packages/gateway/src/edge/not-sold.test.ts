@@ -102,7 +102,7 @@ test("what is under way, failed or cannot be looked up has the status that it ha
   assert.match(await pending.text(), /"SETTLEMENT_PENDING"/);
   assert.deepEqual(JSON.parse(atob(pending.headers.get("payment-response") ?? "")), open);
 
-  to.payment.earlier = outcome({ kind: "expired", code: "ANSWER_EXPIRED", receipt: receipt(), settlementId });
+  to.payment.earlier = outcome({ kind: "expired", code: "PAYMENT_OWED", receipt: receipt(), settlementId });
   assert.equal((await ask(to, "/v1/nothing")).status, 410);
 
   const lost = receipt({ success: false, errorReason: "settlement_failed" });

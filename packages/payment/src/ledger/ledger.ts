@@ -152,7 +152,7 @@ function ledgerOf(
     get: (id) => lookups.get(id),
     newest: (id) => lookups.newest(id),
     inFlight: (network, asset, from, limit) => lookups.inFlight(network, asset, from, limit),
-    answer: (id) => lookups.answer(id),
+    answer: (id, settledWithinMs) => lookups.answer(id, settledWithinMs),
     leaseRelayer: (network, relayer, chainNonce) => leases.leaseRelayer(network, relayer, chainNonce),
     returnRelayer: (lease) => leases.returnRelayer(lease),
     livingHolders: () => leases.livingHolders(),

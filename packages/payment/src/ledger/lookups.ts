@@ -70,9 +70,10 @@ export class Lookups {
     return rows.map(({ nonce, value }) => ({ nonce, value: BigInt(value) }));
   }
 
-  async answer(id: SettlementId): Promise<StoredAnswer | undefined> {
+  async answer(id: SettlementId, settledWithinMs?: number): Promise<StoredAnswer | undefined> {
     const { database, statements } = this.#parts;
-    const [row] = await database.run<{ content_type: string; body: Uint8Array }>(statements.answer, [id]);
+    const values = [id, settledWithinMs ?? null];
+    const [row] = await database.run<{ content_type: string; body: Uint8Array }>(statements.answer, values);
     return row && { contentType: row.content_type, body: row.body };
   }
 

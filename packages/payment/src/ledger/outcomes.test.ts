@@ -113,6 +113,29 @@ test("payments are listed by state, newest first and bounded", async () => {
   assert.deepEqual([owed?.id, owed?.state, owed?.transaction], [ids[1], "owed", evidence.transaction]);
 });
 
+test("an answer can be read within a time after its settlement alone, whatever is written of it later", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const lease = await leased(ledger);
+  const id = await claimed(ledger);
+  await journaled(ledger, lease, 0, [id]);
+  assert.ok(await ledger.answer(id));
+  assert.equal(await ledger.answer(id, 3_600_000), undefined, "not settled");
+  await ledger.settled(id, newEvidence());
+  assert.ok(await ledger.answer(id, 3_600_000));
+  assert.equal(await ledger.answer(id, 0), undefined);
+  await sql(url, "update payments set final = true");
+  const record = await ledger.get(id);
+  assert.ok(record !== undefined);
+  const [row] = await sql<{ ms: number }>(
+    url,
+    "select extract(epoch from clock_timestamp() - max(at))::float8 * 1000 as ms from events where to_state = 'settled'",
+  );
+  assert.ok(row !== undefined);
+  assert.equal(await ledger.answer(id, row.ms), undefined, "its block became final later");
+  assert.ok(await ledger.answer(id));
+});
+
 test("a failed payment keeps its reason, and settles when evidence comes late", async () => {
   await using ledger = await newLedger(server());
   const lease = await leased(ledger);

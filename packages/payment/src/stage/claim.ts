@@ -60,7 +60,10 @@ export class ClaimStep {
     // A contract wallet's signature is known to be the payer's own once the chain has said so.
     const refuse = (refusal: PaymentRefusal): Promise<Admission> =>
       resolver.earlier(request, payment, refusal, isPayer || verified.ok);
-    if (!verified.ok) return refuse(verified);
+    // An authorization that the chain has used is public: it proves no longer that its payer presents it.
+    if (!verified.ok) {
+      return resolver.earlier(request, payment, verified, isPayer && verified.code !== "PAYMENT_NONCE_USED");
+    }
     const refusal = this.#saleRefusal(verified);
     if (refusal !== undefined) return refuse(refusal);
 
@@ -127,7 +130,7 @@ export class ClaimStep {
       }
       case "exists":
         return bytesEqual(claim.record.payloadDigest, payment.payloadDigest)
-          ? resolver.copyOf(request.requestHash, claim.record)
+          ? resolver.copyOf(request.requestHash, payment, claim.record)
           : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
       case "identifier":
         return resolver.namedOf(request.requestHash, claim.record);

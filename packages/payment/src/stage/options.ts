@@ -19,6 +19,11 @@ export interface PaymentStageOptions {
   readonly pollMs: number;
   /** Copies of payments that may wait at once, over all payments: each holds a request open. */
   readonly maxWaitingCopies: number;
+  /**
+   * Time after its settlement in which a payment without an answer key gets its stored answer: its bytes are public by then, so
+   * it is for clients that send again at once.
+   */
+  readonly keylessAnswerMs: number;
   /** Where payments are taken: what is not sold any more has no option of its own. */
   readonly networks: readonly OptionNetwork[];
   /** Claims of one payer that may end without paying, or be under way. */

@@ -39,7 +39,7 @@ export function outcomeOf(record: PaymentRecord, answer: StoredAnswer | undefine
       return { kind: "released", code: record.reason ?? "SERVICE_UNAVAILABLE" };
     case "settled":
       return answer === undefined
-        ? { kind: "expired", code: "ANSWER_EXPIRED", receipt: receipt(record, true), settlementId: record.id }
+        ? { kind: "expired", code: "PAYMENT_CONFLICT", receipt: receipt(record, true), settlementId: record.id }
         : { kind: "settled", receipt: receipt(record, true), answer, settlementId: record.id };
     case "owed":
       return { kind: "expired", code: "PAYMENT_OWED", receipt: receipt(record, true), settlementId: record.id };

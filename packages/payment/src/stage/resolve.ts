@@ -3,7 +3,7 @@ import type { ParsedRequest } from "@turnpike/protocol";
 import { BoundedMap } from "../bounded-map.ts";
 import { pause } from "../engine/waiters.ts";
 import { presentedKey, standingOf } from "../record.ts";
-import type { Outcome, PaymentRecord, PaymentRefusal, PresentedPayment } from "../types.ts";
+import type { Outcome, PaymentRecord, PaymentRefusal, PaymentState, PresentedPayment } from "../types.ts";
 import type { CopyLimit } from "./join.ts";
 import type { PaymentStageOptions, StageParts } from "./options.ts";
 import { outcomeOf, pendingOutcome, refusalCode } from "./outcome.ts";
@@ -13,6 +13,8 @@ import type { EarlierAdmission } from "./types.ts";
 const REPORTED_WAIT_MS = 1_000;
 /** Payments that are remembered as reported, and for how long: a window is shorter than that. */
 const REPORTED = { maxEntries: 10_000, ttlMs: 3_600_000 };
+
+const UNDER_WAY: ReadonlySet<PaymentState> = new Set(["claimed", "signed", "submitted"]);
 
 /** Reads from the ledger how payments stand, and waits a while for those that are under way. */
 export class OutcomeResolver {
@@ -39,16 +41,20 @@ export class OutcomeResolver {
     return outcome;
   }
 
-  /** How the ledger says that a payment ended, after a wait for that, where there is room for one more that waits. */
-  resolve(found: PaymentRecord): Promise<Outcome> {
+  /**
+   * How the ledger says that a payment ended, after a wait for that, where there is room for one more that waits. `answerMs`:
+   * time after the settlement in which its answer is handed out; as long as it is stored, if undefined.
+   */
+  resolve(found: PaymentRecord, answerMs?: number): Promise<Outcome> {
     const isReported = this.#reported.get(found.id, this.#parts.clock.monotonicMs()) === true;
+    const limitMs = isReported ? REPORTED_WAIT_MS : this.#opts.settleWaitMs;
     return this.#copies.run(
-      () => this.#resolveBy(found, this.waitLimit(isReported ? REPORTED_WAIT_MS : this.#opts.settleWaitMs)),
-      () => this.#resolveBy(found, AbortSignal.abort()),
+      () => this.#resolveBy(found, answerMs, this.waitLimit(limitMs)),
+      () => this.#resolveBy(found, answerMs, AbortSignal.abort()),
     );
   }
 
-  async #resolveBy(found: PaymentRecord, signal: AbortSignal): Promise<Outcome> {
+  async #resolveBy(found: PaymentRecord, answerMs: number | undefined, signal: AbortSignal): Promise<Outcome> {
     const { ledger, settlers, payers, log } = this.#parts;
     let record = found;
     try {
@@ -60,7 +66,7 @@ export class OutcomeResolver {
         await settlers.get(record.key.network)?.wait(record, signal);
         record = await standingOf(ledger, record);
       }
-      const answer = record.state === "settled" ? await ledger.answer(record.id) : undefined;
+      const answer = record.state === "settled" ? await ledger.answer(record.id, answerMs) : undefined;
       const outcome = this.reporting(outcomeOf(record, answer, this.#opts));
       if (outcome.kind === "settled") payers.settled(outcome.settlementId);
       return outcome;
@@ -73,7 +79,8 @@ export class OutcomeResolver {
   /**
    * Every way out before the claim leads through here: a payment that is byte-equal to one in the ledger gets that one's
    * outcome, whatever the chain, the offer or its window says now. A refusal would make its payer sign again, and pay
-   * twice. `isPayer`: its signature is known to be the payer's own, so its payment identifier counts as well.
+   * twice. `isPayer`: its signature is known to be the payer's own, so its payment identifier counts as well; but not with an
+   * authorization that was claimed in other bytes, which anyone can copy from the chain.
    */
   async earlier(
     { requestHash }: Pick<ParsedRequest, "requestHash">,
@@ -95,15 +102,18 @@ export class OutcomeResolver {
       log.warn({ code: refusalCode(error) }, "the ledger could not be asked for an earlier payment");
       return { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" };
     }
-    const isCopy = record !== undefined && bytesEqual(record.payloadDigest, payment.payloadDigest);
-    if (isCopy && record !== undefined && record.state !== "released") return this.copyOf(requestHash, record);
+    if (record !== undefined && record.state !== "released") {
+      const isCopy = bytesEqual(record.payloadDigest, payment.payloadDigest);
+      return isCopy ? this.copyOf(requestHash, payment, record) : { kind: "refused", ...refusal };
+    }
     if (named !== undefined && named.state !== "released") return this.namedOf(requestHash, named);
     return { kind: "refused", ...refusal };
   }
 
   /** The outcome of a byte-equal payment, if that was for this request. */
-  copyOf(requestHash: Uint8Array, record: PaymentRecord): Promise<EarlierAdmission> {
-    return this.#outcomeFor(requestHash, record, "PAYMENT_CONFLICT");
+  copyOf(requestHash: Uint8Array, payment: PresentedPayment, record: PaymentRecord): Promise<EarlierAdmission> {
+    const answerMs = payment.hasAnswerKey ? undefined : this.#opts.keylessAnswerMs;
+    return this.#outcomeFor(requestHash, record, "PAYMENT_CONFLICT", answerMs);
   }
 
   /** The outcome of a payment with the same payer and payment identifier, if that was for this request. */
@@ -111,13 +121,22 @@ export class OutcomeResolver {
     return this.#outcomeFor(requestHash, record, "PAYMENT_IDENTIFIER_CONFLICT");
   }
 
+  /**
+   * One refusal for another request and for an answer that is not handed out any more, with the same reads of the ledger: the
+   * payment may be copied from the chain, and two of them would confirm guesses of the request. Ends without an answer are
+   * those of the payment alone.
+   */
   async #outcomeFor(
     requestHash: Uint8Array,
     record: PaymentRecord,
     conflict: PaymentRefusal["code"],
+    answerMs?: number,
   ): Promise<EarlierAdmission> {
-    return bytesEqual(record.requestHash, requestHash)
-      ? { kind: "outcome", outcome: await this.resolve(record) }
-      : { kind: "refused", ok: false, code: conflict };
+    const isSameRequest = bytesEqual(record.requestHash, requestHash);
+    if (!isSameRequest && UNDER_WAY.has(record.state)) return { kind: "refused", ok: false, code: conflict };
+    const outcome = await this.resolve(record, answerMs);
+    const isUnanswered =
+      outcome.kind === "settled" ? !isSameRequest : outcome.kind === "expired" && outcome.code === "PAYMENT_CONFLICT";
+    return isUnanswered ? { kind: "refused", ok: false, code: conflict } : { kind: "outcome", outcome };
   }
 }

@@ -176,6 +176,7 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
     retryAfterSeconds: 2,
     pollMs: 20,
     maxWaitingCopies: 1_000,
+    keylessAnswerMs: 30_000,
     networks: [{ ...option, name: option.extra.name, version: option.extra.version, decimals: 6 }],
     unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
     ...change,

@@ -55,6 +55,7 @@ const OPTIONS: PaymentStageOptions = {
   retryAfterSeconds: 2,
   pollMs: 1,
   maxWaitingCopies: 4,
+  keylessAnswerMs: 30_000,
   networks: [{ ...OPTION, name: "USDC", version: "2", decimals: 6 }],
   unpaidPerPayer: () => ({ burst: 2, perSecond: 1 }),
 };
@@ -93,6 +94,7 @@ function paymentOf(validBefore = CHAIN_SECONDS + 600): DecodedPayment {
     signature: new Uint8Array(65),
     payloadDigest: new Uint8Array(32).fill(3),
     identifier: undefined,
+    hasAnswerKey: false,
   };
 }
 
@@ -306,7 +308,7 @@ suite("claim", () => {
       [{ kind: "blocked" }, "PAYMENT_PAYER_BLOCKED"],
     ];
     for (const [claimed, code] of results) {
-      const here = rig({ claim: async () => claimed });
+      const here = rig({ claim: async () => claimed, answer: async () => ANSWER });
       assert.equal(codeOf(await here.admit()), code, claimed.kind);
       assert.equal(here.active.size, 0, claimed.kind);
     }
@@ -478,10 +480,63 @@ suite("resolve", () => {
       const { resolver, asked } = rig({ find: async () => record, answer: async () => ANSWER });
       return resolver.earlier({ requestHash }, paymentOf(), refusal).then((found) => [codeOf(found), asked.at(-1)]);
     };
-    assert.deepEqual(await ask(settled, new Uint8Array(32)), ["PAYMENT_CONFLICT", "find"]);
+    assert.deepEqual(await ask(settled, new Uint8Array(32)), ["PAYMENT_CONFLICT", "answer"]);
     const other = { ...settled, payloadDigest: new Uint8Array(32) };
     assert.deepEqual(await ask(other), ["PAYMENT_EXPIRED", "find"]);
     assert.deepEqual(await ask(recordOf({ state: "released" })), ["PAYMENT_EXPIRED", "find"]);
+  });
+
+  test("attack: without an answer key an answer is handed out for a short time, then refused as one of another request is", async () => {
+    const settled = recordOf({ state: "settled", evidence: EVIDENCE });
+    const limits: (number | undefined)[] = [];
+    const { resolver, asked } = rig({
+      find: async () => settled,
+      answer: async (_id, settledWithinMs) => {
+        limits.push(settledWithinMs);
+        return settledWithinMs === undefined ? ANSWER : undefined;
+      },
+    });
+    const codeFor = async (hasAnswerKey: boolean, requestHash = HASH): Promise<readonly (string | undefined)[]> => {
+      asked.length = 0;
+      const admission = await resolver.earlier({ requestHash }, { ...paymentOf(), hasAnswerKey }, refusal);
+      return [codeOf(admission), ...asked];
+    };
+    assert.deepEqual(await codeFor(true), ["outcome", "find", "answer"]);
+    const refused = ["PAYMENT_CONFLICT", "find", "answer"];
+    assert.deepEqual(await codeFor(false), refused);
+    assert.deepEqual(await codeFor(false, new Uint8Array(32)), refused, "with the same reads");
+    assert.deepEqual(limits, [undefined, OPTIONS.keylessAnswerMs, OPTIONS.keylessAnswerMs]);
+  });
+
+  test("attack: what failed or is owed stands so for every request: it confirms no guess", async () => {
+    for (const state of ["failed", "owed", "disputed"] as const) {
+      const { resolver } = rig({ find: async () => recordOf({ state, evidence: EVIDENCE }) });
+      const [right, wrong] = [
+        await resolver.earlier({ requestHash: HASH }, paymentOf(), refusal),
+        await resolver.earlier({ requestHash: new Uint8Array(32) }, paymentOf(), refusal),
+      ];
+      assert.equal(codeOf(right), "outcome");
+      assert.deepEqual(wrong, right);
+    }
+  });
+
+  test("attack: an authorization that was claimed in other bytes gets nothing by a guessed identifier", async () => {
+    const [copied, named] = [
+      { ...recordOf({ state: "settled" }), payloadDigest: new Uint8Array(32) },
+      recordOf({ state: "settled", evidence: EVIDENCE }),
+    ];
+    const payment = { ...paymentOf(), identifier: "order-1" };
+    const { resolver } = rig({
+      find: async () => copied,
+      findByIdentifier: async () => named,
+      answer: async () => ANSWER,
+    });
+    assert.equal(codeOf(await resolver.earlier({ requestHash: HASH }, payment, refusal, true)), "PAYMENT_EXPIRED");
+    const used = rig({ findByIdentifier: async () => named, answer: async () => ANSWER });
+    used.bend.chain = { ok: false, code: "PAYMENT_NONCE_USED" };
+    assert.equal(codeOf(await used.admit(payment)), "PAYMENT_NONCE_USED");
+    used.bend.chain = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+    assert.equal(codeOf(await used.admit(payment)), "outcome", "its payer's own, new one");
   });
 
   test("an identifier counts for the payer's own signature alone", async () => {

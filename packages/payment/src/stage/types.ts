@@ -24,7 +24,7 @@ export interface SettlementStatus {
   readonly amount: string;
   readonly transaction: string | undefined;
   readonly reason: ErrorCode | undefined;
-  /** True while the stored answer can be had by presenting the same signature again. */
+  /** True while the answer is stored; without an answer key it is handed out for a part of that time. */
   readonly answerAvailable: boolean;
 }
 
