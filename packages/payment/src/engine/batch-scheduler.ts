@@ -8,7 +8,8 @@ import {
   type Log,
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { Ledger } from "../ledger-types.ts";
+import type { Ledger, WalletSubjects } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
 import type { BackOff } from "../verify/back-off.ts";
 import { readCodes, readSubjects } from "../verify/payer-code.ts";
 import { settlementGas } from "./calls.ts";
@@ -224,25 +225,42 @@ export class BatchScheduler {
 
   /** False when a payment by itself must not be settled now: it is rejected, or waits for others of its kind to end. */
   async #admit(item: QueueItem): Promise<boolean> {
-    const { rpc, ledger, log, signal } = this.#modules;
-    const { net, chainTimeoutMs } = this.#opts;
+    const { ledger, log } = this.#modules;
     const { payment } = item;
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(chainTimeoutMs)]);
-    const { from } = payment.key;
-    const code = (await readCodes([from], rpc, limit)).get(from) ?? "0x";
-    const wallet = await readSubjects(payment, code, rpc, limit);
-    const admission = await ledger.admitWallet(payment.id, net.network, wallet);
+    const wallet = await this.#walletOf(payment);
+    if (wallet === undefined) {
+      this.#requeue([item]);
+      return false;
+    }
+    const { classes } = wallet;
+    const admission = await ledger.admitWallet(payment.id, this.#opts.net.network, wallet);
     if (admission === "admitted") return true;
-    if (admission === "wait") {
+    if (admission === "wait" && item.isLeft !== true) {
       item.isParked = true;
       this.#queue.push(item);
       this.#unparkTimer ??= setTimeout(() => this.#unpark(), UNPARK_MS);
       return false;
     }
-    log.warn({ settlementId: payment.id, payer: from, classes: wallet.classes, admission }, "wallet payment refused");
+    log.warn({ settlementId: payment.id, payer: wallet.payer, classes, admission }, "wallet payment refused");
     // A payment that is signed is not sent again; its window ends it.
     item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
     return false;
+  }
+
+  /** The payer's code now; undefined when the chain did not say. */
+  async #walletOf(payment: PaymentRecord): Promise<WalletSubjects | undefined> {
+    const { rpc, clock, log, signal } = this.#modules;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.chainTimeoutMs)]);
+    const { from } = payment.key;
+    try {
+      const code = (await readCodes([from], rpc, limit)).get(from) ?? "0x";
+      return await readSubjects(payment, code, rpc, limit);
+    } catch (error) {
+      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+      log.warn({ payer: from, reason: error.detail.reason }, "a payer's code could not be read yet");
+      this.#notBeforeMs = clock.monotonicMs() + RETRY_MS;
+      return undefined;
+    }
   }
 
   #unpark(): void {
