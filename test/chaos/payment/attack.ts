@@ -295,6 +295,7 @@ function boundsOf(
     relayers: [2, "one a key"],
     blocked_payers: [0, "an operator's"],
     open_results: [payments, "one a payment at most; deleted after a week"],
+    settlement_budgets: [0, "a third party's at a facilitator; deleted after their day"],
   };
 }
 

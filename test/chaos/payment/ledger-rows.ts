@@ -25,6 +25,7 @@ export const TABLES = [
   "relayers",
   "blocked_payers",
   "open_results",
+  "settlement_budgets",
 ] as const;
 
 type Table = (typeof TABLES)[number];

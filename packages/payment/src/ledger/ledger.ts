@@ -14,6 +14,7 @@ import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
 import { ReconciliationLists } from "./reconciliation.ts";
 import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { SchemaWatch } from "./schema-watch.ts";
+import { SettlementBudgets } from "./settlement-budgets.ts";
 import { ledgerStatements } from "./statements.ts";
 
 /** Where the ledger is, how long it keeps what, and how long it waits for its database. */
@@ -141,6 +142,7 @@ function ledgerOf(
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
   const results = new OpenResults(parts);
+  const budgets = new SettlementBudgets(parts);
   return {
     claim: (claim) => claims.claim(claim),
     release: (id, reason) => claims.release(id, reason),
@@ -181,6 +183,9 @@ function ledgerOf(
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
     openResult: (id) => results.openResult(id),
     takeResult: (id, isFirst) => results.takeResult(id, isFirst),
+    takeBudgets: (wanted) => budgets.take(wanted),
+    returnBudgets: (names) => budgets.giveBack(names),
+    usedUpBudget: (wanted) => budgets.usedUp(wanted),
     sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
     list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),
     async ready() {
