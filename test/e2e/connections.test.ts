@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type AddressInfo, connect, Server, type Socket } from "node:net";
+import { type AddressInfo, connect, Server, Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
 import { eventually } from "@turnpike/testkit";
 import { productSources, readText, withoutComments } from "../../tools/sources.ts";
@@ -34,10 +34,12 @@ test("every source that creates a server is in the list of listeners, and has a 
   assert.deepEqual(unguarded, []);
 });
 
+const activeHandles = (): readonly unknown[] =>
+  (process as unknown as { _getActiveHandles(): readonly unknown[] })._getActiveHandles();
+
 /** Ports that this process listens on, whatever opened them. */
 function listeningPorts(): number[] {
-  const handles = (process as unknown as { _getActiveHandles(): readonly unknown[] })._getActiveHandles();
-  return handles
+  return activeHandles()
     .filter((handle) => handle instanceof Server && handle.listening)
     .flatMap((server) => {
       const address = (server as Server).address() as AddressInfo | string | null;
@@ -52,6 +54,34 @@ const closing = (socket: Socket): Promise<void> =>
     else socket.once("close", () => resolve());
   });
 
+/** Writes in pieces. Returns the number of bytes. */
+async function writePieces(socket: Socket, pieces: readonly Buffer[]): Promise<number> {
+  let bytes = 0;
+  for (const piece of pieces) {
+    socket.write(piece);
+    bytes += piece.length;
+    await new Promise(setImmediate);
+  }
+  return bytes;
+}
+
+/** Resolves when the server, which is of this process, has read so many bytes of a connection, or has closed it. */
+async function untilRead(socket: Socket, bytes: number): Promise<void> {
+  let isAccepted = false;
+  await eventually("the server reads it", () => {
+    if (socket.closed) return true;
+    const ofServer = activeHandles().find(
+      (handle): handle is Socket => handle instanceof Socket && isPeerOf(handle, socket),
+    );
+    const isGone = isAccepted && ofServer === undefined;
+    isAccepted ||= ofServer !== undefined;
+    return isGone || (ofServer !== undefined && (ofServer.destroyed || ofServer.bytesRead >= bytes));
+  });
+}
+
+const isPeerOf = (one: Socket, other: Socket): boolean =>
+  one.remotePort === other.localPort && one.localPort === other.remotePort;
+
 function open(port: number, localAddress: string): Socket {
   const socket = connect({ port, host: "127.0.0.1", localAddress });
   socket.on("error", () => {});
@@ -64,16 +94,15 @@ async function sendFuzz(port: number, seed: number): Promise<void> {
   const socket = open(port, "127.0.0.1");
   const closed = closing(socket);
   socket.resume();
-  for (const piece of pieces) {
-    socket.write(piece);
-    await new Promise(setImmediate);
-  }
+  const bytes = await writePieces(socket, pieces);
   if (end === "reset") socket.resetAndDestroy();
-  else if (end === "close") socket.destroy();
   else {
-    socket.end();
-    // A server that waits for more is not asked again.
-    socket.setTimeout(200, () => socket.destroy());
+    if (end === "end") {
+      socket.end();
+      // A server that waits for more is not asked again.
+      await untilRead(socket, bytes);
+    }
+    socket.destroy();
   }
   await closed;
 }
@@ -120,11 +149,8 @@ suite("connections of every listener", { timeout: 300_000 }, () => {
       for (const port of listeningPorts()) {
         for (const pieces of [[one], [one.subarray(0, -9), one.subarray(-9)]]) {
           const socket = open(port, "127.0.0.1").resume();
-          for (const piece of pieces) {
-            socket.write(piece);
-            await new Promise(setImmediate);
-          }
-          socket.setTimeout(200, () => socket.destroy());
+          await untilRead(socket, await writePieces(socket, pieces));
+          socket.destroy();
           await closing(socket);
         }
       }

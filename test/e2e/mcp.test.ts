@@ -31,6 +31,9 @@ import {
 
 type CallTool = (name: string, args: Record<string, unknown>) => Promise<ToolResult>;
 
+/** The clients' own minute for a request includes the start of the command: on a busy machine that takes longer. */
+const PATIENT = { timeout: 280_000 };
+
 const GAS_PRICE = { service_id: "eth", request: { method: "eth_gasPrice" } };
 
 /** A search back-end with one result. */
@@ -120,12 +123,15 @@ suite("agents buy over MCP, with the official clients and the real command", () 
   test("the client of the SDK's second version, over stdio, with the revision of 2026", async () => {
     const { key, address } = await newBuyer(ground);
     const client = new Client({ name: "e2e", version: "0" }, { versionNegotiation: { mode: "auto" } });
-    await client.connect(new StdioClientTransport({ ...folder.command(key, ...flags()), stderr: "ignore" }));
+    await client.connect(new StdioClientTransport({ ...folder.command(key, ...flags()), stderr: "ignore" }), PATIENT);
     try {
       assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
       assert.match(client.getInstructions() ?? "", /within a budget/);
-      const { tools } = await client.listTools();
-      await drive(tools, async (name, args) => (await client.callTool({ name, arguments: args })) as ToolResult);
+      const { tools } = await client.listTools(undefined, PATIENT);
+      await drive(
+        tools,
+        async (name, args) => (await client.callTool({ name, arguments: args }, PATIENT)) as ToolResult,
+      );
       assert.equal(await ground.balance(address), 90_000n);
     } finally {
       await client.close();
@@ -135,10 +141,13 @@ suite("agents buy over MCP, with the official clients and the real command", () 
   test("the client of the SDK's first version, over stdio", async () => {
     const { key, address } = await newBuyer(ground);
     const client = new ClientV1({ name: "e2e", version: "0" });
-    await client.connect(new StdioV1({ ...folder.command(key, ...flags()), stderr: "ignore" }));
+    await client.connect(new StdioV1({ ...folder.command(key, ...flags()), stderr: "ignore" }), PATIENT);
     try {
-      const { tools } = await client.listTools();
-      await drive(tools, async (name, args) => (await client.callTool({ name, arguments: args })) as ToolResult);
+      const { tools } = await client.listTools(undefined, PATIENT);
+      await drive(
+        tools,
+        async (name, args) => (await client.callTool({ name, arguments: args }, undefined, PATIENT)) as ToolResult,
+      );
       assert.equal(await ground.balance(address), 90_000n);
     } finally {
       await client.close();
@@ -156,17 +165,18 @@ suite("agents buy over MCP, with the official clients and the real command", () 
     await one.connect(transport as Parameters<typeof one.connect>[0]);
     const two = new Client({ name: "e2e", version: "0" });
     await two.connect(new StreamableHTTPClientTransport(new URL(url)));
-    const callTwo: CallTool = async (name, args) => (await two.callTool({ name, arguments: args })) as ToolResult;
+    const callTwo: CallTool = async (name, args) =>
+      (await two.callTool({ name, arguments: args }, PATIENT)) as ToolResult;
     await drive(
-      (await one.listTools()).tools,
-      async (name, args) => (await one.callTool({ name, arguments: args })) as ToolResult,
+      (await one.listTools(undefined, PATIENT)).tools,
+      async (name, args) => (await one.callTool({ name, arguments: args }, undefined, PATIENT)) as ToolResult,
     );
-    await drive((await two.listTools()).tools, callTwo);
+    await drive((await two.listTools(undefined, PATIENT)).tools, callTwo);
     await transport.terminateSession();
     await one.close();
     const three = new Client({ name: "e2e", version: "0" });
     await three.connect(new StreamableHTTPClientTransport(new URL(url)));
-    const last = (await three.callTool({ name: "call_service", arguments: GAS_PRICE })) as ToolResult;
+    const last = (await three.callTool({ name: "call_service", arguments: GAS_PRICE }, PATIENT)) as ToolResult;
     assert.match(textOf(last), /budget of 0\.022000 USD.*nothing was signed/);
     await two.close();
     await three.close();

@@ -20,6 +20,8 @@ export interface ChainNode extends TestNode {
   isHanging: boolean;
   /** What it says in place of the usual: text of a result, or of the members after the id; undefined: the usual. */
   say: ((call: NodeCall) => string | undefined) | undefined;
+  /** Awaited before each answer to a probe. */
+  beforeProbe: (() => Promise<void>) | undefined;
   /** Called as such a call arrives: a test may let time pass then. */
   onHang: ((calls: readonly NodeCall[]) => void) | undefined;
   /** Resolves when the connection of a call that got no answer is closed. */
@@ -41,10 +43,11 @@ const FINAL_DEPTH = 64;
 
 /** Starts a {@link ChainNode}. */
 export async function startChain(height = 1_000): Promise<ChainNode> {
-  const state: Pick<ChainNode, "height" | "fork" | "isHanging" | "onHang" | "say" | "hung"> = {
+  const state: Pick<ChainNode, "height" | "fork" | "isHanging" | "beforeProbe" | "onHang" | "say" | "hung"> = {
     height,
     fork: "b",
     isHanging: false,
+    beforeProbe: undefined,
     onHang: undefined,
     say: undefined,
     hung: [],
@@ -81,6 +84,7 @@ export async function startChain(height = 1_000): Promise<ChainNode> {
       return state.fork;
     },
     answer: (call) => state.say?.(call) ?? usual(call),
+    beforeProbe: () => state.beforeProbe?.(),
     get respond() {
       // Absent: the answers above.
       return (state.isHanging ? hang : undefined) as typeof hang;

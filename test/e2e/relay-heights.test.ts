@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { eventually } from "@turnpike/testkit";
 import { seededRandom } from "../../packages/relay/test/quality/random.ts";
 import { blockAt, type ChainNode, call, callAll, hex, type RpcReply, startChain } from "./relay-chain.ts";
 import { rpc, rpcAt, startRelay } from "./relay-rig.ts";
 
 const LATEST = '["latest",false]';
+/** Questions of one probe. */
+const PROBES = 3;
 
 function heightOf({ result, error }: RpcReply): number {
   const text = typeof result === "string" ? result : (result as { number?: unknown } | null | undefined)?.number;
@@ -108,6 +111,81 @@ describe("heights that clients see", () => {
       for (const node of [b, c]) node.height = 1_001;
       for (let i = 0; i < 4; i++) heightOf(await call(rig, "eth_blockNumber"));
       assert.ok(heightOf(await call(rig, "eth_getBlockByNumber", LATEST)) >= 1_000);
+    });
+  }
+
+  /** Seven suppliers, two of which say a million more than the others, which answer probes when a test lets them. */
+  async function startWithTwoLiars(): Promise<{
+    readonly nodes: readonly ChainNode[];
+    readonly liars: readonly ChainNode[];
+    readonly release: () => void;
+  }> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const nodes = await Promise.all(Array.from({ length: 7 }, (_, at) => startChain(at < 2 ? 1_001_000 : 1_000)));
+    for (const node of nodes.slice(2)) node.beforeProbe = () => promise;
+    return { nodes, liars: nodes.slice(0, 2), release: resolve };
+  }
+
+  const QUICK_LIARS = "are true though two of seven suppliers are heard first and say a million more";
+  test(`${QUICK_LIARS}, and those get no more calls than others`, async () => {
+    const { nodes, liars, release } = await startWithTwoLiars();
+    await using stack = new AsyncDisposableStack();
+    for (const node of nodes) stack.use(node);
+    // The others answer once both liars were heard in full.
+    let probes = 0;
+    for (const liar of liars) {
+      liar.beforeProbe = async () => {
+        probes++;
+        if (probes === 2 * PROBES) release();
+      };
+    }
+    await using rig = await startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { random: seededRandom(3) });
+    rig.relay.setFlag("cache", false);
+    assert.equal(rig.relay.inspect()[0]?.tipBlocks, 1_000);
+    for (let i = 0; i < 60; i++) {
+      assert.equal(heightOf(await call(rig, "eth_blockNumber")), 1_000);
+      await call(rig, "eth_getBalance", `["0x${"1".repeat(40)}","latest"]`);
+    }
+    const counts = nodes.map((node) => node.count("eth_getBalance"));
+    const ofLiars = counts.slice(0, 2).reduce((sum, count) => sum + count, 0);
+    assert.ok(ofLiars < 40, counts.join());
+    assert.ok(
+      counts.slice(2).every((count) => count > 0),
+      counts.join(),
+    );
+  });
+
+  test(`${QUICK_LIARS}, also to the first client, while the others were not heard yet`, async () => {
+    const { nodes, release } = await startWithTwoLiars();
+    await using stack = new AsyncDisposableStack();
+    for (const node of nodes) stack.use(node);
+    await using rig = await startRelay(
+      { eth: rpcAt(...nodes.map(({ url }) => url)) },
+      { isUnprobed: true, random: () => 0 },
+    );
+    const started = rig.relay.start();
+    const heights = (): readonly unknown[] => rig.relay.inspect()[0]?.suppliers.map((one) => one.heightBlocks) ?? [];
+    const heard = (): boolean => heights().filter((height) => height === 1_001_000).length === 2;
+    await eventually("the liars were heard", heard);
+    const first = call(rig, "eth_blockNumber");
+    await eventually("both were asked", () => nodes.slice(0, 2).every((node) => node.count("eth_blockNumber") > 0));
+    release();
+    assert.equal(heightOf(await first), 1_000);
+    await started;
+    assert.equal(heightOf(await call(rig, "eth_blockNumber")), 1_000);
+  });
+
+  for (const suppliers of [1, 2]) {
+    test(`are shown at once by ${suppliers} of ${suppliers} suppliers`, async () => {
+      await using node = await startChain();
+      await using silent = await startChain();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      silent.beforeProbe = () => promise;
+      const urls = [node.url, silent.url].slice(0, suppliers);
+      await using rig = await startRelay({ eth: rpcAt(...urls) }, { isUnprobed: true, random: () => 0 });
+      assert.equal(heightOf(await call(rig, "eth_blockNumber")), 1_000);
+      assert.equal(rig.relay.inspect()[0]?.tipBlocks, 1_000);
+      resolve();
     });
   }
 

@@ -40,6 +40,8 @@ export interface RelayBend {
   readonly random?: () => number;
   /** For a node that moves the clock of what asks it. */
   readonly clock?: VirtualClock;
+  /** True: the suppliers were not probed yet. */
+  readonly isUnprobed?: boolean;
   /** The relay's log. */
   readonly log?: Log;
   /** Of every service. */
@@ -51,7 +53,7 @@ export function rpcAt(...urls: readonly string[]): readonly StaticEndpoint[] {
   return urls.map((url, at) => ({ operator: `op${at}`, urls: { json_rpc: url } }));
 }
 
-/** Starts a gateway whose suppliers were all probed. */
+/** Starts a gateway whose suppliers were all probed, unless told otherwise. */
 export async function startRelay(
   suppliers: Readonly<Record<string, readonly StaticEndpoint[]>>,
   bend: RelayBend = {},
@@ -81,7 +83,7 @@ export async function startRelay(
       random: bend.random ?? Math.random,
     },
   );
-  await relay.start();
+  if (bend.isUnprobed !== true) await relay.start();
   const gateway = createGateway(
     { ...gatewayOptions, upstreamTimeoutMs: 3_000, shutdownTimeoutMs: 200, ...bend.gateway },
     {
@@ -161,6 +163,8 @@ export interface NodeBehaviour {
   readonly fork?: string;
   /** Text of a `result`; or of the members that follow the id, when it starts with `,`. Undefined: no answer. */
   answer?(call: NodeCall): string | undefined;
+  /** Awaited before each answer to a probe. */
+  beforeProbe?(): Promise<void> | undefined;
   /** Takes the whole response over, for what is no probe. */
   respond?(res: ServerResponse, body: string, calls: readonly NodeCall[]): void;
 }
@@ -197,6 +201,7 @@ export async function startNode(behaviour: NodeBehaviour = {}): Promise<TestNode
     if (!Array.isArray(value) && first?.id === "1" && body.startsWith('{"jsonrpc":"2.0","id":1,"method":"eth_')) {
       // The relay's own probes have this form; tests write theirs another way.
       if (isProbe({ method: first.method, params: first.params })) {
+        await behaviour.beforeProbe?.();
         const probed = first.params[0] === "finalized" ? (behaviour.finalHex ?? heightNow()) : heightNow();
         res.end(`{"jsonrpc":"2.0","id":1,${probeResult(first, chainIdHex, probed, behaviour.fork)}}`);
         return;

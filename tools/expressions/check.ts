@@ -6,7 +6,7 @@ import { ROOT, readPackage } from "../sources.ts";
 import type { Expression } from "./collect.ts";
 
 /** Hashes of the expressions that were found to be linear: a check of all of them takes minutes. */
-const LINEAR_FILE = join(ROOT, "tools/expressions/linear.json");
+export const LINEAR_FILE: string = join(ROOT, "tools/expressions/linear.json");
 /** Steps bound the search for an attack, as they are the same on every machine; the time-out only ends a hang. */
 const PARAMETERS = { timeout: 120_000, attackTimeout: null, incubationTimeout: null, seedingTimeout: null };
 
@@ -16,9 +16,11 @@ export interface ExpressionFault {
   readonly why: string;
 }
 
-function keyOf({ source, flags }: Expression, checkerVersion: string): string {
+/** Name of an expression in the list: of another version of the checker it is another. */
+export function expressionKey({ source, flags }: Pick<Expression, "source" | "flags">): string {
+  const { version = "" } = readPackage("node_modules/recheck/package.json");
   return createHash("sha256")
-    .update(JSON.stringify([checkerVersion, source, flags]))
+    .update(JSON.stringify([version, source, flags]))
     .digest("hex")
     .slice(0, 32);
 }
@@ -33,21 +35,22 @@ function faultOf(result: Diagnostics): string | undefined {
 /** Checks the expressions that the list of linear ones does not have, or all. With `write` the list is brought up to date. */
 export async function checkExpressions(
   expressions: readonly Expression[],
-  { all, write }: { readonly all: boolean; readonly write: boolean },
+  { all, write, file }: { readonly all: boolean; readonly write: boolean; readonly file: string },
 ): Promise<ExpressionFault[]> {
-  const { version = "" } = readPackage("node_modules/recheck/package.json");
-  const before = existsSync(LINEAR_FILE) ? readFileSync(LINEAR_FILE, "utf8") : "[]";
+  const before = existsSync(file) ? readFileSync(file, "utf8") : "[]";
   const linear = new Set(all ? [] : (JSON.parse(before) as readonly string[]));
   const faults: ExpressionFault[] = [];
+  const keys: string[] = [];
   for (const expression of expressions) {
-    const key = keyOf(expression, version);
+    const key = expressionKey(expression);
+    keys.push(key);
     if (linear.has(key)) continue;
     const why = faultOf(await check(expression.source, expression.flags, PARAMETERS));
     if (why === undefined) linear.add(key);
     else faults.push({ expression, why });
   }
-  const keys = expressions.map((expression) => keyOf(expression, version)).filter((key) => linear.has(key));
-  const after = `${JSON.stringify([...new Set(keys)].sort(), undefined, 2)}\n`;
-  if (write && after !== before) writeFileSync(LINEAR_FILE, after);
+  const listed = new Set(keys.filter((key) => linear.has(key)));
+  const after = `${JSON.stringify([...listed].sort(), undefined, 2)}\n`;
+  if (write && after !== before) writeFileSync(file, after);
   return faults;
 }

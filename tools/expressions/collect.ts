@@ -64,15 +64,30 @@ function readTree(root: Node, placeOf: (node: Node) => string): Collected {
   return { expressions, constructors };
 }
 
-/** Reads every source of the product, or the given ones. */
-export function collectExpressions(paths: readonly string[] = productSources()): Collected {
-  const api = new API({ cwd: ROOT });
+/** Sources to read. */
+export interface CollectedFiles {
+  /** Below the root. */
+  readonly paths: readonly string[];
+  /** The repository's by default. */
+  readonly root?: string;
+  /** A `tsconfig.json` that includes them, below the root. */
+  readonly config: string;
+}
+
+/** Every source of the product. */
+export function productFiles(): CollectedFiles {
+  return { paths: productSources(), config: "tools/expressions/tsconfig.json" };
+}
+
+/** Reads sources. */
+export function collectExpressions({ paths, root = ROOT, config: configPath }: CollectedFiles): Collected {
+  const api = new API({ cwd: root });
   try {
-    const config = `${ROOT}/tools/expressions/tsconfig.json`;
+    const config = `${root}/${configPath}`;
     const project = api.updateSnapshot({ openProjects: [config] }).getProject(config);
     const trees = paths.map((path): Collected => {
-      const file = project?.program.getSourceFile(`${ROOT}/${path}`);
-      if (file === undefined) throw new TypeError(`${path} is not a file of ${relative(ROOT, config)}`);
+      const file = project?.program.getSourceFile(`${root}/${path}`);
+      if (file === undefined) throw new TypeError(`${path} is not a file of ${relative(root, config)}`);
       return readTree(file, (node) => `${path}:${file.getLineAndCharacterOfPosition(node.getStart(file)).line + 1}`);
     });
     return {

@@ -1,23 +1,22 @@
 import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { ROOT } from "../sources.ts";
 import type { Expression } from "./collect.ts";
 
 /** The place that called the constructor: the first frame below the recorder's own. */
-function callerOf(stack: string): string | undefined {
+function callerOf(stack: string, root: string): string | undefined {
   const [, , , frame = ""] = stack.split("\n");
   const [address = "", row] = frame.slice(frame.indexOf("file://")).split(/:(\d+):\d+/, 2);
-  return address.startsWith("file://") ? `${relative(ROOT, fileURLToPath(address))}:${row}` : undefined;
+  return address.startsWith("file://") ? `${relative(root, fileURLToPath(address))}:${row}` : undefined;
 }
 
 /**
  * Loads files whose constructors have patterns that are not literals, and returns what these were called with. Before
  * anything else of the product is loaded: a file is loaded once.
  */
-export async function constructedExpressions(paths: readonly string[]): Promise<Expression[]> {
+export async function constructedExpressions(paths: readonly string[], root: string): Promise<Expression[]> {
   const expressions: Expression[] = [];
   const note = ([pattern, flags]: readonly unknown[]): void => {
-    const place = callerOf(new TypeError().stack ?? "");
+    const place = callerOf(new TypeError().stack ?? "", root);
     if (place === undefined || typeof pattern !== "string") return;
     expressions.push({ source: pattern, flags: typeof flags === "string" ? flags : "", place });
   };
@@ -33,7 +32,7 @@ export async function constructedExpressions(paths: readonly string[]): Promise<
     },
   });
   try {
-    for (const path of paths) await import(`${ROOT}/${path}`);
+    for (const path of paths) await import(`${root}/${path}`);
   } finally {
     globalThis.RegExp = builtIn;
   }

@@ -98,9 +98,9 @@ suite("a guard of connections", () => {
 });
 
 suite("a guarded server of node:http", () => {
-  async function serve(limits: ConnectionLimits, respond: (end: () => void) => void) {
+  async function serve(limits: ConnectionLimits, respond: (end: () => void) => void, headersTimeout = 60_000) {
     const guard = new ConnectionGuard(limits);
-    const server = createGuardedServer(guard, { headersTimeout: 100, connectionsCheckingInterval: 20 }, (_, response) =>
+    const server = createGuardedServer(guard, { headersTimeout, connectionsCheckingInterval: 20 }, (_, response) =>
       respond(() => response.end("ok")),
     );
     server.listen(0, "127.0.0.1");
@@ -109,7 +109,7 @@ suite("a guarded server of node:http", () => {
   }
 
   test("closes half a head, and a connection without any byte", async () => {
-    const { server, port } = await serve({ maxConnections: 10, maxConnectionsPerClient: 10 }, (end) => end());
+    const { server, port } = await serve({ maxConnections: 10, maxConnectionsPerClient: 10 }, (end) => end(), 100);
     const sockets = ["", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\n"].map((half) => {
       const socket = connect(port, "127.0.0.1").resume();
       socket.on("error", () => {}).write(half);

@@ -22,6 +22,8 @@ async function rig(
   );
   const http2 = new Http2Guard(options, { guard, log: silentLog, clock, onFault: (error) => faults.push(error) });
   const server: Http2Server = createServer();
+  let sessions = 0;
+  server.on("session", () => sessions++);
   server.on("stream", onStream);
   http2.watch(server);
   server.listen(0, "127.0.0.1");
@@ -33,6 +35,9 @@ async function rig(
     refused,
     faults,
     port,
+    get sessions() {
+      return sessions;
+    },
     pass(ms: number) {
       nowMs += ms;
     },
@@ -63,6 +68,37 @@ async function cancel(session: Client, count: number): Promise<void> {
     stream.close(constants.NGHTTP2_CANCEL);
     await once(stream, "close");
   }
+}
+
+/** One HTTP/2 frame (RFC 9113 §4.1). */
+function frame(type: number, flags: number, stream: number, payload: readonly number[] = []): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, Buffer.from(payload)]);
+}
+
+/** Preface, settings, and streams that are opened and reset at once (CVE-2023-44487), as few bytes as they can be. */
+function rapidResets(count: number): Buffer {
+  const streams = Array.from({ length: count }, (_, at) => [
+    // RFC 7541 Appendix A: `:method: POST`, `:scheme: http`, `:path: /`, `:authority: x`.
+    frame(1, 5, 2 * at + 1, [0x83, 0x86, 0x84, 1, 1, 0x78]),
+    frame(3, 0, 2 * at + 1, [0, 0, 0, 8]),
+  ]);
+  return Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0), ...streams.flat()]);
+}
+
+/** Connects, writes and waits for the end. */
+async function attack(port: number, bytes: Uint8Array, localAddress: string): Promise<void> {
+  const socket = connectTcp({ port, host: "127.0.0.1", localAddress }).resume();
+  const closed = new Promise<void>((resolve) => {
+    socket.once("close", () => resolve());
+  });
+  socket.on("error", () => {});
+  socket.write(bytes);
+  await closed;
 }
 
 suite("a guard of HTTP/2 connections", () => {
@@ -100,9 +136,61 @@ suite("a guard of HTTP/2 connections", () => {
     await once(other.request({ ":path": "/" }), "response");
     other.destroy();
     at.pass(10_000);
+    await once(at.open(), "close");
+    at.pass(10_000);
     const again = at.open();
     await once(again.request({ ":path": "/" }), "response");
     again.destroy();
+  });
+
+  for (const resets of [900, 2_000]) {
+    test(`attack: ${resets} rapid resets on each of many connections of one address reach few streams, and then none`, async () => {
+      let streams = 0;
+      await using at = await rig({}, (stream) => {
+        streams++;
+        setImmediate(() => !stream.destroyed && stream.respond({}, { endStream: true }));
+      });
+      at.guard.setLimits({ maxConnections: 1_000, maxConnectionsPerClient: 250 });
+      const bytes = rapidResets(resets);
+      const wave = (): Promise<unknown> =>
+        Promise.all(Array.from({ length: 100 }, () => attack(at.port, bytes, "127.0.0.2")));
+      await wave();
+      // A connection has 100 resets before its first complete stream, and each flood costs its client a quarter of its burst.
+      assert.ok(streams <= 500, `${streams} streams of the first wave`);
+      assert.equal(at.http2.size, 0);
+      const { sessions } = at;
+      await wave();
+      assert.equal(at.sessions, sessions, "refused before they are read");
+      const honest = at.open();
+      await once(honest.request({ ":path": "/" }), "response");
+      honest.destroy();
+      // Half of the burst comes back in five seconds.
+      at.pass(5_000);
+      const before = at.sessions;
+      await wave();
+      assert.ok(
+        at.sessions - before >= 1 && at.sessions - before <= 4,
+        `${at.sessions - before} sessions of a suspect`,
+      );
+    });
+  }
+
+  test("a connection with a complete stream may cancel 900, and stays when its client's other ones flood", async () => {
+    await using at = await rig({}, (stream) => {
+      setImmediate(() => !stream.destroyed && stream.respond({}, { endStream: true }));
+    });
+    const session = at.open();
+    await once(session.request({ ":path": "/" }), "response");
+    await cancel(session, 900);
+    assert.ok(!session.destroyed);
+    const unproven = at.open();
+    const ended = once(unproven, "close");
+    await once(unproven, "connect");
+    for (let flood = 0; flood < 4; flood++) await attack(at.port, rapidResets(1_000), "127.0.0.1");
+    await ended;
+    assert.ok(!session.destroyed, "the one that was answered");
+    await once(session.request({ ":path": "/" }), "response");
+    session.destroy();
   });
 
   test("pings in a burst close their connection", async () => {

@@ -16,7 +16,8 @@ interface FrameRate {
 export interface Http2GuardOptions {
   /**
    * Reset streams, pings and settings of one connection. 1,000 and 100 a second by default: clients of gRPC ping once for each
-   * data that they measure, and cancel what they do not wait for.
+   * data that they measure, and cancel what they do not wait for. A connection has a burst of 100 at most before its first
+   * complete stream: as many as a client may open before it has the server's settings.
    */
   readonly perConnection?: FrameRate;
   /** The same of all connections of one client; 4,000 and 400 a second by default. */
@@ -40,6 +41,17 @@ const IDLE_TIMEOUT_MS = 60_000;
 const CHECK_MS = 1_000;
 const PER_CONNECTION: FrameRate = { burst: 1_000, perSecond: 100 };
 const PER_CLIENT: FrameRate = { burst: 4_000, perSecond: 400 };
+const FRAME_FAULTS: ReadonlySet<string> = new Set(["ERR_HTTP2_ERROR", "ERR_HTTP2_TOO_MANY_INVALID_FRAMES"]);
+/** Burst of a connection without a complete stream. */
+const UNPROVEN_BURST = 100;
+/** Part of a client's burst that a flood costs it: a connection of its own costs more than the frames that were counted. */
+const FLOOD_SHARE = 0.25;
+/** A client whose tokens are spent is refused until this part of its burst is refilled. */
+const REFUSED_SHARE = 0.5;
+/** Time after a flood in which a client may have few connections without a complete stream. */
+const SUSPECT_MS = 60_000;
+/** All of them are accepted before the first is read, and each is read a buffer at a time. */
+const MAX_SUSPECT_CONNECTIONS = 4;
 /** Clients whose frames are counted; the ones that were added first are dropped. */
 const MAX_CLIENTS = 10_000;
 
@@ -69,19 +81,54 @@ class Tokens {
     return true;
   }
 
-  /** True unless a tenth of the burst has been refilled. */
-  isSpent(nowMs: number): boolean {
+  /** Takes a share of the burst, or what there is. */
+  takeShare(nowMs: number, share: number): void {
     this.#refill(nowMs);
-    return this.#tokens < this.#rate.burst / 10;
+    this.#tokens = Math.max(0, this.#tokens - share * this.#rate.burst);
+  }
+
+  /** True when less than a share of the burst is there. */
+  isBelow(nowMs: number, share: number): boolean {
+    this.#refill(nowMs);
+    return this.#tokens < Math.max(1, share * this.#rate.burst);
+  }
+}
+
+/** Frames and floods of one client. */
+class Client {
+  readonly tokens: Tokens;
+  /** Its sessions without a complete stream. */
+  readonly unproven = new Set<ServerHttp2Session>();
+  #isRefused = false;
+  #floodedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(rate: FrameRate, nowMs: number) {
+    this.tokens = new Tokens(rate, nowMs);
+  }
+
+  /** Counts a flood. Returns true when the client has no tokens any more. */
+  flooded(nowMs: number): boolean {
+    this.#floodedAtMs = nowMs;
+    this.tokens.takeShare(nowMs, FLOOD_SHARE);
+    this.#isRefused ||= this.tokens.isBelow(nowMs, 0);
+    return this.#isRefused;
+  }
+
+  /** True while its connections are closed before they are read. */
+  refuses(nowMs: number): boolean {
+    if (this.#isRefused && !this.tokens.isBelow(nowMs, REFUSED_SHARE)) this.#isRefused = false;
+    const isSuspect = nowMs - this.#floodedAtMs < SUSPECT_MS;
+    return this.#isRefused || (isSuspect && this.unproven.size >= MAX_SUSPECT_CONNECTIONS);
   }
 }
 
 /** State of one session. */
 interface Watched {
-  readonly tokens: Tokens;
+  tokens: Tokens;
   /** Undefined: a trusted proxy's. */
-  readonly ofClient: Tokens | undefined;
+  readonly client: Client | undefined;
   readonly startedMs: number;
+  isProven: boolean;
   streams: number;
   idleSinceMs: number;
   hasSettings: boolean;
@@ -98,7 +145,7 @@ export class Http2Guard implements Disposable {
   readonly #clock: Pick<Clock, "monotonicMs">;
   readonly #sessions = new Map<ServerHttp2Session, Watched>();
   readonly #bySocket = new WeakMap<Socket, Watched>();
-  readonly #clients = new Map<string, Tokens>();
+  readonly #clients = new Map<string, Client>();
   readonly #faultLog: FaultLogThrottle;
   readonly #timer: NodeJS.Timeout;
   readonly #headTimeoutMs: number;
@@ -166,7 +213,7 @@ export class Http2Guard implements Disposable {
     const nowMs = this.#clock.monotonicMs();
     const { guard } = this.#modules;
     const key = guard.clientOf(socket);
-    const isFlooded = key !== undefined && this.#clients.get(key)?.isSpent(nowMs) === true;
+    const isFlooded = key !== undefined && this.#clients.get(key)?.refuses(nowMs) === true;
     const idleMs = (): number | undefined => this.#idleMs(socket, nowMs);
     if (isFlooded) guard.countFlood();
     if (isFlooded || !guard.admit(socket, idleMs)) {
@@ -215,20 +262,29 @@ export class Http2Guard implements Disposable {
   #begin(session: ServerHttp2Session): void {
     const { guard } = this.#modules;
     const nowMs = this.#clock.monotonicMs();
-    const { perConnection = PER_CONNECTION } = this.#options;
+    const { burst, perSecond } = this.#options.perConnection ?? PER_CONNECTION;
     const socket = this.#accepting;
+    const client = socket === undefined ? undefined : this.#clientOf(guard.clientOf(socket), nowMs);
     const watched: Watched = {
-      tokens: new Tokens(perConnection, nowMs),
-      ofClient: socket === undefined ? undefined : this.#ofClient(guard.clientOf(socket), nowMs),
+      tokens: new Tokens({ burst: Math.min(burst, UNPROVEN_BURST), perSecond }, nowMs),
+      client,
       startedMs: nowMs,
+      isProven: false,
       streams: 0,
       idleSinceMs: nowMs,
       hasSettings: false,
     };
     this.#sessions.set(session, watched);
     if (socket !== undefined) this.#bySocket.set(socket, watched);
-    session.once("close", () => this.#sessions.delete(session));
-    session.on("error", () => {});
+    client?.unproven.add(session);
+    session.once("close", () => {
+      this.#sessions.delete(session);
+      client?.unproven.delete(session);
+    });
+    // The library has bounds of its own for resets and invalid frames, and may come to them within one buffer.
+    session.on("error", (error: NodeJS.ErrnoException) => {
+      if (FRAME_FAULTS.has(error.code ?? "")) this.#flooded(watched);
+    });
     const count = (): void => this.#count(session, watched);
     session.on("ping", count);
     session.on("remoteSettings", () => {
@@ -246,18 +302,25 @@ export class Http2Guard implements Disposable {
       watched.streams--;
       watched.idleSinceMs = this.#clock.monotonicMs();
       if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) this.#count(session, watched);
+      else if (!watched.isProven) this.#prove(session, watched);
     });
   }
 
-  #ofClient(key: string | undefined, nowMs: number): Tokens | undefined {
+  #prove(session: ServerHttp2Session, watched: Watched): void {
+    watched.isProven = true;
+    watched.tokens = new Tokens(this.#options.perConnection ?? PER_CONNECTION, this.#clock.monotonicMs());
+    watched.client?.unproven.delete(session);
+  }
+
+  #clientOf(key: string | undefined, nowMs: number): Client | undefined {
     if (key === undefined) return undefined;
-    const tokens = this.#clients.get(key);
-    if (tokens !== undefined) return tokens;
+    const client = this.#clients.get(key);
+    if (client !== undefined) return client;
     for (const first of this.#clients.keys()) {
       if (this.#clients.size < MAX_CLIENTS) break;
       this.#clients.delete(first);
     }
-    const fresh = new Tokens(this.#options.perClient ?? PER_CLIENT, nowMs);
+    const fresh = new Client(this.#options.perClient ?? PER_CLIENT, nowMs);
     this.#clients.set(key, fresh);
     return fresh;
   }
@@ -265,8 +328,20 @@ export class Http2Guard implements Disposable {
   #count(session: ServerHttp2Session, watched: Watched): void {
     if (session.destroyed) return;
     const nowMs = this.#clock.monotonicMs();
-    if (watched.tokens.take(nowMs) && watched.ofClient?.take(nowMs) !== false) return;
-    this.#modules.guard.countFlood();
+    if (watched.tokens.take(nowMs) && watched.client?.tokens.take(nowMs) !== false) return;
     session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    this.#flooded(watched);
+  }
+
+  /** A session has ended by its frames. When its client has no tokens left, what was accepted with it is not read. */
+  #flooded({ client }: Watched): void {
+    const { guard } = this.#modules;
+    guard.countFlood();
+    if (client?.flooded(this.#clock.monotonicMs()) !== true) return;
+    for (const session of client.unproven) {
+      if (session.destroyed) continue;
+      session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      guard.countFlood();
+    }
   }
 }

@@ -66,6 +66,8 @@ export {
   RETIRED_CODES,
   thrownCode,
 } from "./errors.ts";
+export { BOUNDED_EVM_METHODS, EVM_BOUNDS, type EvmBounds } from "./evm-arguments.ts";
+export { type EvmBody, type EvmCall, type EvmRules, evmError, evmRefusal, readEvmBody } from "./evm-calls.ts";
 export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { Worker } from "node:worker_threads";
 import { silentLog } from "@turnpike/base";
 import { type AppAnswer, pocketMachine, ThreadedApplication } from "@turnpike/chain";
 import { type ChainSigner, signTx } from "@turnpike/chain-client";
@@ -15,6 +16,7 @@ import {
   supplier,
   tx as txs,
 } from "@turnpike/proto";
+import { virtualClock } from "@turnpike/testkit";
 import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, NODE, tickingClock } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
 import { AbciQueries } from "../src/services/abci-queries.ts";
@@ -37,8 +39,35 @@ const openNode = (folder: string): Promise<EmbeddedEngine> =>
     },
   );
 
-const threaded = (node: EmbeddedEngine, folder: string): ThreadedApplication =>
-  new ThreadedApplication({ folder, gasPrices: [] }, { application: node.application, log: silentLog });
+type StartThread = NonNullable<ConstructorParameters<typeof ThreadedApplication>[1]["start"]>;
+
+/** Run time of one query or simulation that only a hang reaches: the product's seconds pass on a slow machine. */
+const HANG_MS = 120_000;
+const THREAD_URL = new URL("./threads/query-thread.ts", import.meta.resolve("@turnpike/chain"));
+
+/** Starts a thread as the product does. Its messages reach the application once `released` resolves. */
+function startThread(released: Promise<void>): StartThread {
+  return (data) => {
+    const thread = new Worker(THREAD_URL, { workerData: { ...data, maxRunMs: HANG_MS } });
+    thread.unref();
+    return {
+      postMessage: (request) => thread.postMessage(request),
+      terminate: () => thread.terminate(),
+      ref: () => thread.ref(),
+      on(event: string, listener: (...values: unknown[]) => void) {
+        thread.on(event, (...values: unknown[]) => void released.then(() => listener(...values)));
+        return thread;
+      },
+    } satisfies ReturnType<StartThread>;
+  };
+}
+
+/** The application on threads, with a clock that does not move: the time that requests wait depends on the machine. */
+const threaded = (node: EmbeddedEngine, folder: string, released = Promise.resolve()): ThreadedApplication =>
+  new ThreadedApplication(
+    { folder, gasPrices: [] },
+    { application: node.application, log: silentLog, clock: virtualClock(), start: startThread(released) },
+  );
 
 function sendTx(signer: ChainSigner, sequence: bigint, count = 1): Uint8Array {
   const message: Any = packAny(
@@ -192,24 +221,56 @@ suite("queries and simulations on threads", () => {
     assert.equal(text, await inside.api.jsonOf(txs.SimulateResponseSchema, answer.value));
     assert.equal(text, await application.apiJson("cosmos.tx.v1beta1.SimulateResponse", answer.value));
     assert.equal(await application.apiJson("no.such.Type", answer.value), undefined);
+    const schema = txs.SimulateRequestSchema;
+    const json = Buffer.from(JSON.stringify({ tx_bytes: Buffer.from(large).toString("base64") }));
+    assert.ok(json.length > 4_096);
+    const manyParts = Buffer.from(`{"tx":{"body":{"messages":[${"{},".repeat(20_000)}{}]}}}`);
+    for (const text of [json, json.subarray(1), manyParts]) {
+      assert.deepEqual(await beside.api.messageOf(schema, text), await inside.api.messageOf(schema, text));
+    }
+    const read = await beside.api.messageOf(schema, json);
+    assert.deepEqual(read?.ok === true && Buffer.from(read.bytes), Buffer.from(requestOf(large)));
+    assert.deepEqual(await beside.api.messageOf(schema, manyParts), {
+      ok: false,
+      fault: `the JSON has more than ${1_000 + Math.floor(manyParts.length / 8)} parts`,
+    });
+  });
+
+  test("attack: a megabyte of JSON with a third of a million parts is not read on the thread that makes blocks", async (t) => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const opts = { surface: apiSurface(pocketMachine({ gasPrices: [] }).modules), gasPrices: [] };
+    const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:1", rpcAddr: () => "" }, node);
+    const { mock } = t.mock.method(application, "readApiJson");
+    const api = new ChainApi(opts, { application, source, log: silentLog });
+    const text = Buffer.from(`{"tx":{"signatures":[${'"",'.repeat(330_000)}""]}}`);
+    const read = await api.messageOf(txs.SimulateRequestSchema, text);
+    assert.deepEqual([read?.ok, mock.callCount()], [false, 1]);
+    await api.messageOf(txs.SimulateRequestSchema, Buffer.from("{}"));
+    assert.equal(mock.callCount(), 1, "a small one needs no thread");
+    const parts = new Uint8Array(2 * 330_000).fill(0x0a);
+    for (let i = 1; i < parts.length; i += 2) parts[i] = 0;
+    const answer = await api.call(SIMULATE_PATH, parts, undefined);
+    assert.ok(!answer.ok);
+    assert.match(answer.text, /^grpc: error unmarshalling request: proto: /);
   });
 
   test("blocks are made while a keyless simulation of a megabyte and a thousand queries run", async () => {
     await using folder = await scratchFolder();
     await using node = await openNode(folder.path);
-    await using application = threaded(node, folder.path);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    await using application = threaded(node, folder.path, released);
     await node.produceBlock();
-    const order: string[] = [];
-    const simulated = application.simulate(sendTx(LOCAL_SIGNERS.faucet, 0n, 6_000)).then((result) => {
-      order.push("simulation");
-      return result;
-    });
+    const simulated = application.simulate(sendTx(LOCAL_SIGNERS.faucet, 0n, 6_000));
     const answers = Array.from({ length: 1_000 }, () => balanceOf(application, DAO));
-    for (let n = 0; n < 3; n++) {
-      await node.produceBlock();
-      order.push("block");
-    }
-    assert.deepEqual(order, ["block", "block", "block"]);
+    let answered = 0;
+    for (const answer of [simulated, ...answers]) void answer.then(() => answered++);
+    // The threads' answers are held until the blocks are made: which is first otherwise depends on the machine.
+    for (let n = 0; n < 3; n++) await node.produceBlock();
+    assert.deepEqual([node.application.latestHeightBlocks(), answered], [4n, 0]);
+    release();
     assert.equal((await Promise.all(answers)).length, 1_000);
     assert.equal((await simulated)?.code, 0);
   });

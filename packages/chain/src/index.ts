@@ -13,7 +13,15 @@ export { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from 
 export { RULE_SETS } from "./app/rule-sets.ts";
 export { eventMessages, simulateResponse, simulationJson } from "./app/simulation-answers.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app/state-machine.ts";
-export type { AbciQuerier, AppAnswer, Application, ChainStart, DrivenApplication, GrpcAnswer } from "./app/types.ts";
+export type {
+  AbciQuerier,
+  AppAnswer,
+  Application,
+  ChainStart,
+  DrivenApplication,
+  EncodedMessage,
+  GrpcAnswer,
+} from "./app/types.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
 export {
   type GenesisConsensusParams,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { isAppError } from "@turnpike/base";
+import { EVM_BOUNDS, isAppError } from "@turnpike/base";
 import { configChanges, loadConfig } from "./index.ts";
 
 const OWNER = "pokt1eeeksh2tvkh7wzmfrljnhw4wrhs55lcuvmekkw";
@@ -55,5 +55,25 @@ suite("which services are sold", () => {
     const before = load({ sell: "listed", sellServices: ["eth"] });
     const { changed, fixed } = configChanges(before, load({ sell: "all" }));
     assert.deepEqual([changed, fixed], [["protocol.sell", "protocol.sellServices"], []]);
+  });
+});
+
+suite("bounds before a supplier's EVM node", () => {
+  const supplied = (service: object) => ({ supplier: { services: { eth: service } } });
+  const backends = { json_rpc: { url: "http://127.0.0.1:8545" } };
+
+  test("have defaults, each of which can be set, and are absent unless asked for", () => {
+    const { services } = load({}, supplied({ backends, evmBounds: { maxGas: 30_000_000 } })).supplier;
+    assert.deepEqual(services.eth?.evmBounds, { ...EVM_BOUNDS, maxGas: 30_000_000 });
+    assert.equal(load({}, supplied({ backends })).supplier.services.eth?.evmBounds, undefined);
+  });
+
+  test("without a back-end that they bound are refused with the fix", () => {
+    const rest = { rest: { url: "http://127.0.0.1:1317" } };
+    assert.match(
+      faults({}, supplied({ backends: rest, evmBounds: {} })),
+      /^ {2}supplier\.services\.eth\.evmBounds: not used, since .*; add one, or remove it$/m,
+    );
+    assert.match(faults({}, supplied({ backends, evmBounds: { maxGas: 1 } })), /evmBounds\.maxGas/);
   });
 });

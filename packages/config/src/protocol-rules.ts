@@ -14,8 +14,13 @@ export function supplierPorts({
 
 function supplierFaults({ supplier: { nodeUrl, stateFolder, keys, services } }: Config): string[] {
   const faults: string[] = [];
-  for (const [id, { backends, defaultRpcType }] of Object.entries(services)) {
+  for (const [id, { backends, defaultRpcType, evmBounds }] of Object.entries(services)) {
     const path = `supplier.services.${id}`;
+    if (evmBounds !== undefined && backends.json_rpc === undefined && backends.websocket === undefined) {
+      faults.push(
+        `${path}.evmBounds: not used, since there is no back-end json_rpc or websocket; add one, or remove it`,
+      );
+    }
     if (Object.keys(backends).length === 0) {
       faults.push(`${path}.backends: empty; set json_rpc, rest, comet_bft, websocket or grpc`);
     } else if (defaultRpcType !== undefined && backends[defaultRpcType] === undefined) {

@@ -1,3 +1,4 @@
+import { EVM_BOUNDS } from "@turnpike/base";
 import { Type } from "typebox";
 import {
   anyUrl,
@@ -123,6 +124,45 @@ const BACKEND = entry(
   "One back-end of a service.",
 );
 
+const EVM_BOUNDS_SECTION = entry(
+  {
+    maxGas: integer(
+      EVM_BOUNDS.maxGas,
+      21_000,
+      1_000_000_000_000,
+      "Most gas of a simulated call or block: of `eth_call`, `eth_estimateGas`, `eth_createAccessList`, `eth_simulateV1`, `eth_callMany`, `debug_traceCall`, `trace_call` and `trace_callMany`. A call that names none has the node's own limit.",
+    ),
+    maxHistoryBlocks: integer(EVM_BOUNDS.maxHistoryBlocks, 1, 1_000_000, "Most blocks of `eth_feeHistory`."),
+    maxHistoryPercentiles: integer(
+      EVM_BOUNDS.maxHistoryPercentiles,
+      1,
+      10_000,
+      "Most percentiles of `eth_feeHistory`.",
+    ),
+    maxSimulatedCalls: integer(
+      EVM_BOUNDS.maxSimulatedCalls,
+      1,
+      100_000,
+      "Most calls of one `eth_simulateV1`, `eth_callMany` or `trace_callMany`.",
+    ),
+    maxFilterItems: integer(
+      EVM_BOUNDS.maxFilterItems,
+      1,
+      1_000_000,
+      "Most addresses of a filter, values of one of its topics, and storage keys of `eth_getProof`.",
+    ),
+    maxTracedBlocks: integer(EVM_BOUNDS.maxTracedBlocks, 1, 100_000_000, "Most blocks that `trace_filter` searches."),
+    maxTransactionBytes: integer(
+      EVM_BOUNDS.maxTransactionBytes,
+      1_024,
+      16_777_216,
+      "Largest transaction of `eth_sendRawTransaction`, in bytes.",
+    ),
+    maxBatchCalls: integer(EVM_BOUNDS.maxBatchCalls, 1, 10_000, "Most calls of a batch."),
+  },
+  "Bounds of JSON-RPC calls before the back-ends `json_rpc` and `websocket` are asked, for a service whose node speaks Ethereum's JSON-RPC. A call beyond them is answered here with error -32602, signed, and paid for as a relay; the tracers of `debug_trace*` may only be named, not programmed. `{}` has all the defaults. No default: without it everything is passed.",
+);
+
 const SUPPLIED_SERVICE = entry(
   {
     backends: entry(
@@ -152,6 +192,7 @@ const SUPPLIED_SERVICE = entry(
           "Most relays a second of one application, beside what its stake pays for; more are refused with 429. No default: there is no such bound.",
       }),
     ),
+    evmBounds: Type.Optional(EVM_BOUNDS_SECTION),
   },
   "A service that is supplied.",
 );

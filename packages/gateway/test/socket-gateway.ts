@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
-import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { type Clock, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { createRelayEngine, createSubscriptions, type SubscriptionOptions } from "@turnpike/relay";
 import { PrometheusMetrics } from "@turnpike/telemetry";
@@ -77,6 +77,8 @@ export interface SocketGatewayInput {
   readonly options?: Partial<GatewayOptions>;
   readonly modules?: Partial<GatewayModules>;
   readonly subscriptions?: Partial<SubscriptionOptions>;
+  /** Of the relay and the subscriptions; the machine's by default. */
+  readonly clock?: Clock;
 }
 
 /** Starts a gateway with the product's relay and subscriptions. */
@@ -87,7 +89,7 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   const metrics = new PrometheusMetrics({ processMetrics: false });
   const modules = {
     catalogue: catalogue.services,
-    clock: systemClock,
+    clock: input.clock ?? systemClock,
     log: silentLog,
     metrics,
     random: () => Math.random(),

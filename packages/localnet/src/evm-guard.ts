@@ -5,11 +5,16 @@ import {
   ConnectionGuard,
   createGuardedServer,
   createHostCheck,
+  EVM_BOUNDS,
+  type EvmBody,
+  type EvmRules,
   errorRow,
+  evmError,
   type HostCheck,
+  readEvmBody,
 } from "@turnpike/base";
 import { WebSocket, WebSocketServer } from "ws";
-import { type EvmBody, evmError, readEvmBody } from "./evm-calls.ts";
+import { PASSED_EVM_METHODS } from "./evm-methods.ts";
 
 export interface EvmGuardOptions {
   /** Loopback port; 0 takes a free one. */
@@ -35,6 +40,8 @@ const CONNECTIONS = { maxConnections: 1_000, maxConnectionsPerClient: 1_000 };
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Longer than the pause between two empty blocks, for which `eth_sendRawTransactionSync` may wait. */
 const ANSWER_TIMEOUT_MS = 60_000;
+/** Gas of a block of the local chain: nothing that is sent to it may use more. */
+const RULES: EvmRules = { bounds: { ...EVM_BOUNDS, maxGas: 30_000_000 }, methods: PASSED_EVM_METHODS };
 const JSON_TYPE = { "content-type": "application/json" };
 const PARSE_ERROR = evmError("null", -32700, "Parse error");
 const INTERNAL = evmError("null", -32603, "The local chain does not answer.");
@@ -124,7 +131,7 @@ class Guard {
       response.writeHead(413, { connection: "close" }).end();
       return;
     }
-    const body = readEvmBody(bytes);
+    const body = readEvmBody(bytes, RULES);
     if (body === undefined) response.writeHead(400, JSON_TYPE).end(PARSE_ERROR);
     else if (isPassed(body)) await this.#pass(bytes, response);
     else {
@@ -183,7 +190,7 @@ class Guard {
     client.on("error", () => client.terminate());
     chain.on("message", (data: Buffer, isBinary) => forward(client, data, isBinary));
     client.on("message", (data: Buffer) => {
-      const body = readEvmBody(data);
+      const body = readEvmBody(data, RULES);
       if (body === undefined) forward(client, PARSE_ERROR, false);
       else if (isPassed(body)) forward(chain, data, false);
       else {

@@ -35,6 +35,19 @@ export type ClaimResult =
   /** An operator has blocked the payer. */
   | { readonly kind: "blocked" };
 
+/** An account whose code runs in its settlements, and what its lost gas is counted under. */
+export interface WalletSubjects {
+  readonly payer: Address;
+  /** `code:<hash>`, `delegate:<address>` (EIP-7702) or `factory:<address>` (ERC-6492); none for an account without code. */
+  readonly classes: readonly string[];
+}
+
+/**
+ * Result of {@link Ledger.admitWallet}. `wait`: too many settlements of its payer or of its code are in flight. `blocked`:
+ * they have lost gas lately. `lost`: the payment's own transaction was mined and did not settle it.
+ */
+export type WalletAdmission = "admitted" | "wait" | "blocked" | "lost";
+
 /** A payment of an account whose value is reserved. */
 export interface InFlightPayment {
   readonly nonce: `0x${string}`;
@@ -245,6 +258,20 @@ export interface Ledger extends AsyncDisposable {
   returnBudgets(names: readonly string[]): Promise<void>;
   /** The name of the first budget of today that is used up; takes nothing. */
   usedUpBudget(budgets: readonly SettlementBudget[]): Promise<string | undefined>;
+  /**
+   * Takes one of the places of settlements that run such an account's code; it is free again when the payment ends. Without
+   * classes it takes none, and only says whether the payment's transaction was mined without settling it.
+   */
+  admitWallet(id: SettlementId, network: NetworkId, wallet: WalletSubjects): Promise<WalletAdmission>;
+  /** Counts the gas of a mined settlement that ran such an account's code, once for each payment. */
+  endWallet(
+    id: SettlementId,
+    network: NetworkId,
+    wallet: WalletSubjects,
+    run: { readonly gas: bigint; readonly isLost: boolean },
+  ): Promise<void>;
+  /** Time for which payments of such an account are refused, since its settlements have lost gas; 0 when they are not. */
+  walletPauseSeconds(network: NetworkId, wallet: WalletSubjects): Promise<number>;
   /** Sums per asset. */
   sums(): Promise<readonly LedgerSums[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */

@@ -87,6 +87,7 @@ export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
     from: authorization.from,
     kind: verified.kind,
     value: authorization.value,
+    gas: verified.gas,
     spareMs: windowMsOf(verified) - workMs,
   };
 }

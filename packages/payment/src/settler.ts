@@ -12,6 +12,8 @@ export interface Sale {
   readonly kind: PayerKind;
   /** In the asset's smallest unit. */
   readonly value: bigint;
+  /** Estimated gas of its settlement, where that runs the payer's code. */
+  readonly gas?: bigint | undefined;
   /** Time that is left of the payment's window when its settlement begins, at least; in milliseconds. */
   readonly spareMs: number;
 }

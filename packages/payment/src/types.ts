@@ -67,6 +67,8 @@ export interface VerifiedPayment {
   readonly blockNumber: bigint;
   /** Best estimate of the chain's time now, in Unix seconds. */
   readonly chainTimeSeconds: number;
+  /** Estimated gas of its settlement, where that runs the payer's code. */
+  readonly gas?: bigint;
 }
 
 /** Why a payment is refused; `retryable` refusals are about us, not about the payment. */

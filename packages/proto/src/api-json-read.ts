@@ -16,11 +16,13 @@ import { typeUrlOf, unpackAny } from "./any.ts";
 import { decimalFromJson, numberMark } from "./api-json-scalars.ts";
 import { encodeMessage, fieldValue } from "./binary.ts";
 import { registry, schemaOfTypeUrl } from "./registry.ts";
+import { maxPartsOf } from "./wire-bounds.ts";
 
 /** A message read from JSON, or why the JSON is not one. */
 export type ReadJson<T> = { readonly ok: true; readonly message: T } | { readonly ok: false; readonly fault: string };
 
 const MAX_DEPTH = 100;
+const [COMMA, COLON] = [0x2c, 0x3a];
 
 /** Stored form of a number that JSON has as a text. What is no number is left to the reader to refuse. */
 function storedNumber(field: DescField, value: unknown): unknown {
@@ -100,4 +102,28 @@ export function fromApiJson<Desc extends DescMessage>(
   } catch (cause) {
     return { ok: false, fault: cause instanceof Error ? cause.message : String(cause) };
   }
+}
+
+/** True when the text has more members and items than one of its size may: each is an object or more in memory. */
+function hasTooManyParts(text: Uint8Array): boolean {
+  const maxParts = maxPartsOf(text.length);
+  let parts = 0;
+  for (const byte of text) if (byte === COMMA || byte === COLON) parts++;
+  return parts > maxParts;
+}
+
+/** Reads a message from the text of its JSON, as {@link fromApiJson}. An empty text is an empty object, as for the SDK. */
+export function fromApiJsonText<Desc extends DescMessage>(
+  schema: Desc,
+  text: Uint8Array,
+): ReadJson<MessageShape<Desc>> {
+  if (hasTooManyParts(text)) return { ok: false, fault: `the JSON has more than ${maxPartsOf(text.length)} parts` };
+  let json: unknown;
+  try {
+    // Bytes that are no UTF-8 become replacement characters, as in Go.
+    json = text.length === 0 ? {} : JSON.parse(Buffer.from(text).toString("utf8"));
+  } catch (error) {
+    return { ok: false, fault: error instanceof SyntaxError ? error.message : "invalid JSON" };
+  }
+  return fromApiJson(schema, json);
 }

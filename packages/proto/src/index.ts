@@ -51,7 +51,7 @@ export {
 } from "@bufbuild/protobuf/wkt";
 export { type AminoJson, toAminoJson } from "./amino-json.ts";
 export { packAny, type TypedMessage, typeUrlOf, unpackAny } from "./any.ts";
-export { fromApiJson, type ReadJson } from "./api-json-read.ts";
+export { fromApiJson, fromApiJsonText, type ReadJson } from "./api-json-read.ts";
 export { numberMark } from "./api-json-scalars.ts";
 export {
   type ApiJson,
@@ -65,7 +65,7 @@ export { type Decoded, decodeMessage, encodeMessage, findUnknownField, type Unkn
 export { createMessage } from "./create.ts";
 export { type FileBytes, fileByName, fileBySymbol, fileDescriptorSet, filesBySymbol } from "./reflection.ts";
 export { methodAt, registry, schemaOfTypeUrl, serviceNames } from "./registry.ts";
-export { type WireBounds, WireScanner } from "./wire-bounds.ts";
+export { maxPartsOf, type WireBounds, WireScanner } from "./wire-bounds.ts";
 export {
   application,
   auth,

@@ -21,8 +21,21 @@ export const registry: Registry = createRegistry(...ALL_FILES);
 
 const METHOD_PATH = /^\/([^/]+)\/([^/]+)$/;
 
+// A long list is mostly of one type: to compare with the last one costs less than to hash each text.
+let lastUrl = "";
+let lastSchema: DescMessage | undefined;
+
 /** Schema that a type URL names: what stands after its last slash. Undefined for a type that is not known here. */
 export function schemaOfTypeUrl(typeUrl: string, types: Registry = registry): DescMessage | undefined {
+  if (types !== registry) return schemaIn(types, typeUrl);
+  if (typeUrl !== lastUrl) {
+    lastSchema = schemaIn(registry, typeUrl);
+    lastUrl = typeUrl;
+  }
+  return lastSchema;
+}
+
+function schemaIn(types: Registry, typeUrl: string): DescMessage | undefined {
   const at = typeUrl.lastIndexOf("/");
   return at < 0 ? undefined : types.getMessage(typeUrl.slice(at + 1));
 }

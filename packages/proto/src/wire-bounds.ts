@@ -32,6 +32,15 @@ interface MessagePlan {
   readonly fields: ReadonlyMap<number, FieldPlan>;
 }
 
+/** Parts that a message of any size may have, and the bytes that each further one must bring. */
+const FREE_PARTS = 1_000;
+const BYTES_PER_PART = 8;
+
+/** Maximum number of parts in a message of so many bytes: what a part costs to read is bounded by what was sent for it. */
+export function maxPartsOf(sizeBytes: number): number {
+  return FREE_PARTS + Math.floor(sizeBytes / BYTES_PER_PART);
+}
+
 const ANY = "google.protobuf.Any";
 const TYPE_URL_FIELD = 1;
 const VALUE_FIELD = 2;
@@ -148,6 +157,8 @@ export class WireScanner {
 class Scan {
   readonly #scanner: WireScanner;
   readonly #bytes: Uint8Array;
+  /** The same memory. */
+  readonly #text: Buffer;
   readonly #maxParts: number;
   readonly #maxDepth: number;
   #parts = 0;
@@ -155,6 +166,7 @@ class Scan {
   constructor(scanner: WireScanner, bytes: Uint8Array, maxParts: number, maxDepth: number) {
     this.#scanner = scanner;
     this.#bytes = bytes;
+    this.#text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     this.#maxParts = maxParts;
     this.#maxDepth = maxDepth;
   }
@@ -165,7 +177,8 @@ class Scan {
 
   #message({ isAny, fields }: MessagePlan, cursor: Cursor, depth: number): string | undefined {
     if (depth > this.#maxDepth) return "messages are nested too deeply";
-    const items = new Map<number, number>();
+    // Made when a field counts: most messages of a long list have none that does.
+    let items: Map<number, number> | undefined;
     let typeUrl: string | undefined;
     let value: Cursor | undefined;
     while (cursor.at < cursor.end) {
@@ -184,10 +197,11 @@ class Scan {
       if (isDelimited || field === undefined) this.#parts++;
       if (this.#parts > this.#maxParts) return `the message has more than ${this.#maxParts} parts`;
       if (field === undefined) continue;
+      if (field.maxItems !== NO_BOUND) items ??= new Map();
       const fault = this.#fieldFault(field, part, items, number);
       if (fault !== undefined) return fault;
       if (isAny) {
-        if (number === TYPE_URL_FIELD) typeUrl = Buffer.from(this.#bytes.subarray(part.at, part.end)).toString("utf8");
+        if (number === TYPE_URL_FIELD) typeUrl = this.#text.toString("utf8", part.at, part.end);
         if (number === VALUE_FIELD) value = part;
       } else if (field.plan !== undefined) {
         const inside = this.#message(field.plan(), part, depth + 1);
@@ -202,15 +216,15 @@ class Scan {
   #fieldFault(
     { name, maxItems, maxBytes, packedType }: FieldPlan,
     part: Cursor,
-    items: Map<number, number>,
+    items: Map<number, number> | undefined,
     number: number,
   ): string | undefined {
     if (maxItems !== NO_BOUND) {
       const numItems = packedType === undefined ? 1 : this.#numbersIn(part, packedType);
       if (numItems === undefined) return NOT_PROTOBUF;
-      const count = (items.get(number) ?? 0) + numItems;
+      const count = (items?.get(number) ?? 0) + numItems;
       if (count > maxItems) return `${name} has more than ${maxItems} items`;
-      items.set(number, count);
+      items?.set(number, count);
     }
     const sizeBytes = part.end - part.at;
     return sizeBytes > maxBytes ? `${name} has ${sizeBytes} bytes; the maximum is ${maxBytes}` : undefined;

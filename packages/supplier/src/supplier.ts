@@ -1,4 +1,4 @@
-import { type Clock, ConnectionGuard, connectionCounts, type Log, type Metrics } from "@turnpike/base";
+import { type Clock, ConnectionGuard, connectionCounts, type EvmBounds, type Log, type Metrics } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { FastListenerCounts } from "@turnpike/http1";
 import type { RpcType } from "@turnpike/protocol";
@@ -30,6 +30,8 @@ export interface ServiceConfig {
   readonly maxConcurrent: number;
   /** Most relays a second of one application; unbounded where it is not set. */
   readonly relaysPerSecond?: number;
+  /** Bounds of JSON-RPC calls over HTTP and WebSocket before an EVM node is asked; none where it is not set. */
+  readonly evmBounds?: EvmBounds;
 }
 
 /** An operator whose relays are served on a port of its own. */
@@ -105,11 +107,12 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   const socketBackEnds = new Map<string, SocketBackEnd>();
   for (const [serviceId, service] of Object.entries(options.services)) {
     const backEnds = new Map<RpcType, HttpBackEnd>();
+    const evmRules = service.evmBounds === undefined ? {} : { evmRules: { bounds: service.evmBounds } };
     for (const [name, { url, headers = {}, healthPath }] of Object.entries(service.backEnds)) {
       const rpcType = name as RpcType;
       if (!isHttp(rpcType)) {
         const { maxAnswerBytes } = service;
-        socketBackEnds.set(serviceId, { url: url.replace(/^http/, "ws"), headers, maxAnswerBytes });
+        socketBackEnds.set(serviceId, { url: url.replace(/^http/, "ws"), headers, maxAnswerBytes, ...evmRules });
         continue;
       }
       const { timeoutMs, maxAnswerBytes } = service;
@@ -122,6 +125,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
           timeoutMs,
           maxAnswerBytes,
           ...(healthPath === undefined ? {} : { healthPath }),
+          ...(rpcType === "json_rpc" ? evmRules : {}),
         },
         { clock, log, metrics },
       );

@@ -84,6 +84,9 @@ export const attack: ChaosPart = async ({ size, seconds = SECONDS[size], progres
   const unsettled = buyers.settlements.filter((sale) => !isSold(sale));
   if (unsettled.length > 0) faults.service.push(`${unsettled.length} of ${duringSettlements} settlements refused`);
   faults.money.push(...(await wrongMoney(found)));
+  const gas = gasBalance(found);
+  if (gas.lost > gas.earned - gas.spent)
+    faults.service.push(`${gas.lost} gas lost, ${gas.earned - gas.spent} left of what the sales paid for`);
   faults.service.push(...unboundedTables(found));
   for (const { name, presentations } of attackers.tallies)
     if (presentations === 0) faults.service.push(`not done: ${name}`);
@@ -296,6 +299,8 @@ function boundsOf(
     blocked_payers: [0, "an operator's"],
     open_results: [payments, "one a payment at most; deleted after a week"],
     settlement_budgets: [0, "a third party's at a facilitator; deleted after their day"],
+    wallet_risks: [3 * payments + 1, "a payer and two of its code a payment at most; deleted after a week"],
+    wallet_runs: [payments, "one a payment of an account with code; deleted after a week"],
   };
 }
 
@@ -371,7 +376,27 @@ function attackFigures({ attackers, setup }: Found): ChaosFigure[] {
   ];
 }
 
-function gasFigures({ chain }: Found): ChaosFigure[] {
+/**
+ * Gas that one sale pays for: its price of half a US cent, at 64,000 gas for 0.00144 US dollars (published for Base, 2026).
+ */
+const GAS_OF_A_SALE = 222_000;
+
+/** Gas that the sales paid for, that settled them, and that settled nothing. */
+function gasBalance({ chain }: Found): { readonly earned: number; readonly spent: number; readonly lost: number } {
+  let [earned, spent, lost] = [0, 0, 0];
+  for (const { gasUsed, honest, attackers, settled } of chain.settlements) {
+    const gas = Number(gasUsed);
+    const share = honest + attackers === 0 ? 0 : Math.min(1, settled / (honest + attackers));
+    earned += settled * GAS_OF_A_SALE;
+    spent += gas * share;
+    lost += gas * (1 - share);
+  }
+  return { earned, spent: Math.round(spent), lost: Math.round(lost) };
+}
+
+function gasFigures(found: Found): ChaosFigure[] {
+  const { chain } = found;
+  const balance = gasBalance(found);
   const sum = (list: readonly { readonly gasUsed: bigint }[]): bigint =>
     list.reduce((total, { gasUsed }) => total + gasUsed, 0n);
   const pure = chain.settlements.filter(({ honest, attackers }) => honest > 0 && attackers === 0);
@@ -395,6 +420,9 @@ function gasFigures({ chain }: Found): ChaosFigure[] {
     },
     { what: "gas of one attackers' payment", value: items === 0 ? 0 : Number(byAttackers) / items, unit: "" },
     { what: "gas of empty transactions, which cancel", value: Number(sum(empty)), unit: `(${empty.length})` },
+    { what: "gas lost: of what settled nothing", value: balance.lost, unit: "" },
+    { what: "gas that the sales paid for", value: balance.earned, unit: `(${GAS_OF_A_SALE} a sale)` },
+    { what: "gas that settled them", value: balance.spent, unit: "" },
     { what: "gas of all", value: Number(sum(chain.settlements)), unit: "" },
   ];
 }

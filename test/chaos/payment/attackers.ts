@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { delegateCode } from "@turnpike/testkit/servers";
+import { setCode } from "@turnpike/localnet";
+import { delegateCode, deploySwitchWallet, parityWallet, type SwitchWallet } from "@turnpike/testkit/servers";
 import type { Random } from "../../soak/random.ts";
 import type { Payer } from "../../support/payer.ts";
 import { keepPace, type Pace, sleep } from "./pace.ts";
@@ -55,6 +56,9 @@ const WAVE_PAUSE_MS = 1_500;
 const FACILITATOR_COPIES = 20;
 /** Payments that are presented at once, for a transaction over the provider's cap. */
 const BURST = 12;
+/** Accounts that delegate to one switch, and rounds of them until another switch is deployed. */
+const SWITCHED = 16;
+const SWITCH_ROUNDS = 3;
 /** Latest time after a presentation at which an account changes, in milliseconds: its settlement may be mined by then. */
 const LATEST_CHANGE_MS = 1_500;
 
@@ -63,6 +67,9 @@ const PACES = {
   unfundedBurners: { perSecond: 10, maxAtOnce: 40 },
   fundedBurners: { perSecond: 0.5, maxAtOnce: 10 },
   delegating: { perSecond: 1, maxAtOnce: 40 },
+  parityWallets: { perSecond: 0.5, maxAtOnce: 10 },
+  switchWallets: { perSecond: 0.1, maxAtOnce: 2 },
+  singleWallets: { perSecond: 0.3, maxAtOnce: 6 },
   unwelcome: { perSecond: 0.1, maxAtOnce: 10 },
   burst: { perSecond: 0.03, maxAtOnce: 2 },
   movedFunds: { perSecond: 0.25, maxAtOnce: 4 },
@@ -160,6 +167,48 @@ export function createAttackers(setup: Setup, random: Random): Attackers {
     await show(delegating, signed, { isFunded: true });
   };
 
+  const parityWallets = begin("wallets that burn gas in blocks of one parity");
+  const parityPayer = async (): Promise<void> => {
+    const payer = await account(parityWallets, PRICE);
+    await setCode(chainUrl, payer.address, parityWallet(random.next() < 0.5 ? "even" : "odd"));
+    await show(parityWallets, await funded(parityWallets, payer), { isFunded: true });
+  };
+
+  /** Presents payments of accounts that run a switch's code, and turns it on before or after they are signed. */
+  const switching = async (tally: AttackTally, code: SwitchWallet, payers: readonly Payer[]): Promise<void> => {
+    const shown = payers.map(async (payer) => show(tally, await funded(tally, payer), { isFunded: true }));
+    await sleep(random.whole(0, LATEST_CHANGE_MS), signal);
+    await code.turn(true);
+    await sleep(LATEST_CHANGE_MS, signal);
+    await code.turn(false);
+    await Promise.all(shown);
+  };
+
+  const switched = begin(`${SWITCHED} accounts that delegated to one switch`);
+  let shared: { readonly wallet: SwitchWallet; rounds: number } | undefined;
+  const switchPayers = async (): Promise<void> => {
+    if (shared === undefined || shared.rounds >= SWITCH_ROUNDS)
+      shared = { wallet: await deploySwitchWallet(chainUrl), rounds: 0 };
+    shared.rounds++;
+    const { wallet } = shared;
+    const payers = await Promise.all(
+      Array.from({ length: SWITCHED }, async () => {
+        const payer = await account(switched, PRICE);
+        await delegateCode(chainUrl, payer.address, wallet.wallet);
+        return payer;
+      }),
+    );
+    await switching(switched, wallet, payers);
+  };
+
+  const singles = begin("wallets with a switch, each of a code of its own");
+  const singleWallet = async (): Promise<void> => {
+    const wallet = await deploySwitchWallet(chainUrl);
+    const payer = await account(singles, PRICE);
+    await setCode(chainUrl, payer.address, wallet.code);
+    await switching(singles, wallet, [payer]);
+  };
+
   const unwelcome = begin("accounts whose transactions the provider refuses");
   const unwelcomePayer = async (): Promise<void> => {
     const payer = await account(unwelcome, PRICE);
@@ -254,6 +303,9 @@ export function createAttackers(setup: Setup, random: Random): Attackers {
     [PACES.unfundedBurners, unfundedBurner],
     [PACES.fundedBurners, fundedBurner],
     [PACES.delegating, delegate],
+    [PACES.parityWallets, parityPayer],
+    [PACES.switchWallets, switchPayers],
+    [PACES.singleWallets, singleWallet],
     [PACES.unwelcome, unwelcomePayer],
     [PACES.burst, burst],
     [PACES.movedFunds, moveFunds],

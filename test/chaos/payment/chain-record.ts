@@ -8,6 +8,8 @@ export interface Settlement {
   /** Payments in it, by whose they are. */
   readonly honest: number;
   readonly attackers: number;
+  /** Payments that it settled. */
+  readonly settled: number;
 }
 
 /** What a run left on the chain. */
@@ -46,12 +48,14 @@ export async function readChainRecord(
       throw new TypeError(`block ${height}`);
     }
     const gasOf = new Map<string, bigint>();
+    const settledBy = new Map<string, number>();
     for (const receipt of receipts as readonly Receipt[]) {
       gasOf.set(receipt.transactionHash, BigInt(receipt.gasUsed));
       for (const { address, topics } of receipt.logs) {
         if (address.toLowerCase() !== USDC_ADDRESS.toLowerCase() || topics[0] !== TOPIC_AUTHORIZATION_USED) continue;
         const name = useName(`0x${topics[1]?.slice(26)}`, String(topics[2]));
         uses.set(name, (uses.get(name) ?? 0) + 1);
+        settledBy.set(receipt.transactionHash, (settledBy.get(receipt.transactionHash) ?? 0) + 1);
       }
     }
     for (const { from, hash, input } of block.transactions as readonly Transaction[]) {
@@ -62,6 +66,7 @@ export async function readChainRecord(
         gasUsed: gasOf.get(hash) ?? 0n,
         honest: among(accounts.honest),
         attackers: among(accounts.attackers),
+        settled: settledBy.get(hash) ?? 0,
       });
     }
   };

@@ -26,6 +26,8 @@ export const TABLES = [
   "blocked_payers",
   "open_results",
   "settlement_budgets",
+  "wallet_risks",
+  "wallet_runs",
 ] as const;
 
 type Table = (typeof TABLES)[number];

@@ -90,7 +90,9 @@ export async function openPayments(
   for (const rpc of chains.values()) stack.use(rpc);
   const backOff = new BackOff({}, modules);
   const keys = isRemote(config, role) ? undefined : relayerKeysByNetwork(config, env, role);
-  const verifier = stack.use(new EvmVerifier(verifierOptions(config, keys), { ...modules, rpc: chains, backOff }));
+  const verifier = stack.use(
+    new EvmVerifier(verifierOptions(config, keys), { ...modules, rpc: chains, backOff, wallets: ledger }),
+  );
   const check = stack.use(await checkChains([...chains.keys()], verifier, modules));
   const settler = stack.use(
     check.guard(await createSettler(input, role, { ...modules, ledger, rpc: chains, backOff })),

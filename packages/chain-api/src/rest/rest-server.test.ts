@@ -13,6 +13,7 @@ import {
   type TestSource,
   testApi,
 } from "../../test/chain-api.ts";
+import { REST_ROUTES } from "./rest-routes.ts";
 import { startRestServer } from "./rest-server.ts";
 
 interface RecordedAnswer {
@@ -222,6 +223,15 @@ suite("the chain's REST", () => {
     assert.equal((await running.get("/pocket/service/relay_mining_difficulty/a/at_height/x")).status, 400);
   });
 
+  test("no path of a method with a body names a field: the body is the whole request", () => {
+    const posts = REST_ROUTES.filter(({ verb }) => verb === "POST");
+    assert.ok(posts.length > 3);
+    assert.deepEqual(
+      posts.filter(({ segments }) => segments.some((segment) => segment.startsWith("{"))),
+      [],
+    );
+  });
+
   test("bodies: what is no JSON, has foreign members, or is too large is a 400; decode and encode undo each other", async () => {
     await using running = await start({ maxBodyBytes: 5_000 });
     const post = (path: string, body: string): Promise<Answer> =>
@@ -238,6 +248,7 @@ suite("the chain's REST", () => {
       '{"tx_bytes":1}',
       '{"tx_bytes":"%"}',
       `{"x":${"[".repeat(2000)}`,
+      `{"tx_bytes":[${",".repeat(2000)}]}`,
     ]) {
       const answer = await post("txs", body);
       assert.equal(answer.status, 400, body.slice(0, 40));

@@ -12,7 +12,7 @@ import {
 } from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
-import { encodeMessage, fromApiJson } from "@turnpike/proto";
+import { encodeMessage } from "@turnpike/proto";
 import type { ListeningServer } from "../grpc/grpc-server.ts";
 import { isHttpVerb } from "../http-verbs.ts";
 import type { ChainApiOptions } from "../services/base-services.ts";
@@ -153,18 +153,21 @@ class RestApi {
   async #requestOf(req: IncomingMessage, res: ServerResponse, found: RouteMatch, queryText: string): Promise<Request> {
     const { input } = this.#api.schemasOf(found.route.method) ?? {};
     if (input === undefined) throw new AppError("INTERNAL", { detail: { method: found.route.method } });
-    let body: Buffer | undefined;
-    if (found.route.verb === "POST") {
-      const read = await readBody(req, this.#maxBodyBytes);
-      if (!read.ok) {
-        res.setHeader("Connection", "close");
-        return invalid(read.why === "too large" ? "http: request body too large" : "unexpected EOF");
-      }
-      body = read.bytes;
-    }
+    if (found.route.verb === "POST") return this.#requestOfBody(req, res, input);
     // In turn, as calls are: blocks are made on this thread, and wait for one request at most.
-    const parsed = this.#api.inTurn(() => parseRequest(input, found, queryText, body));
-    return parsed ?? { ok: false, status: GRPC_STATUS.ResourceExhausted, text: "too many requests wait" };
+    const parsed = this.#api.inTurn(() => parseRequest(input, found, queryText));
+    return parsed ?? BUSY;
+  }
+
+  async #requestOfBody(req: IncomingMessage, res: ServerResponse, input: DescMessage): Promise<Request> {
+    const body = await readBody(req, this.#maxBodyBytes);
+    if (!body.ok) {
+      res.setHeader("Connection", "close");
+      return invalid(body.why === "too large" ? "http: request body too large" : "unexpected EOF");
+    }
+    const read = await this.#api.messageOf(input, body.bytes);
+    if (read === undefined) return BUSY;
+    return read.ok ? read : invalid(read.fault);
   }
 
   async #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): Promise<void> {
@@ -185,40 +188,16 @@ class RestApi {
 
 const invalid = (text: string): Request => ({ ok: false, status: GRPC_STATUS.InvalidArgument, text });
 
-/** The request of a route in the bytes of its message. Without a body the query sets what the path does not. */
-function parseRequest(
-  input: DescMessage,
-  { fields }: RouteMatch,
-  queryText: string,
-  body: Buffer | undefined,
-): Request {
-  let message: Message = create(input);
-  let query: ReadonlyMap<string, readonly string[]> = new Map();
-  if (body === undefined) {
-    const read = readQuery(queryText);
-    if (!read.ok) return invalid(read.text);
-    query = read.query;
-  } else {
-    const read = jsonOf(body);
-    if (!read.ok) return invalid(read.text);
-    const parsed = fromApiJson(input, read.json);
-    if (!parsed.ok) return invalid(parsed.fault);
-    message = parsed.message;
-  }
-  const names = fields.map(([name]) => name);
-  const fault = setPathFields(input, message, fields) ?? setQueryFields(input, message, query, names);
-  return fault === undefined ? { ok: true, bytes: encodeMessage(input, message) } : invalid(fault);
-}
+const BUSY: Request = { ok: false, status: GRPC_STATUS.ResourceExhausted, text: "too many requests wait" };
 
-function jsonOf(
-  bytes: Buffer,
-): { readonly ok: true; readonly json: unknown } | { readonly ok: false; readonly text: string } {
-  if (bytes.length === 0) return { ok: true, json: {} };
-  try {
-    return { ok: true, json: JSON.parse(bytes.toString("utf8")) };
-  } catch (error) {
-    return { ok: false, text: error instanceof SyntaxError ? error.message : "invalid JSON" };
-  }
+/** The request of a route without a body in the bytes of its message: the query sets the fields that the path does not. */
+function parseRequest(input: DescMessage, { fields }: RouteMatch, queryText: string): Request {
+  const message: Message = create(input);
+  const read = readQuery(queryText);
+  if (!read.ok) return invalid(read.text);
+  const names = fields.map(([name]) => name);
+  const fault = setPathFields(input, message, fields) ?? setQueryFields(input, message, read.query, names);
+  return fault === undefined ? { ok: true, bytes: encodeMessage(input, message) } : invalid(fault);
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {

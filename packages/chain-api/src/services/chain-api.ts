@@ -1,9 +1,18 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
-import { GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
+import { type EncodedMessage, GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
 import { EventLoopQueue } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
-import { decodeMessage, encodeMessage, methodAt, toApiJsonText, type tx as txs } from "@turnpike/proto";
+import {
+  decodeMessage,
+  encodeMessage,
+  fromApiJsonText,
+  maxPartsOf,
+  methodAt,
+  toApiJsonText,
+  type tx as txs,
+  WireScanner,
+} from "@turnpike/proto";
 import type { ApiMethod, ApiModules } from "./api-method.ts";
 import { pathsByService } from "./app-reflection-service.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
@@ -36,6 +45,15 @@ const BUSY: ApiAnswer = {
 };
 /** Answers whose JSON takes some milliseconds. */
 const LARGE_BYTES = 32_768;
+/** Requests whose JSON takes less than a millisecond. */
+const SMALL_JSON_BYTES = 4_096;
+/** Bounds of what a request makes in memory; how long its texts and lists may be is for each method to say. */
+const REQUEST_BOUNDS = new WireScanner({
+  maxParts: maxPartsOf,
+  maxDepth: 32,
+  maxItems: () => Number.POSITIVE_INFINITY,
+  maxTextBytes: () => Number.POSITIVE_INFINITY,
+});
 const HEIGHT_FAULT = /^codespace sdk code (?:18|26): /;
 
 /** All unary methods of the chain, for gRPC and REST alike: the modules' queries, and the services beside them. */
@@ -83,6 +101,18 @@ export class ChainApi {
     return decoded.ok ? toApiJsonText(schema, decoded.message) : undefined;
   }
 
+  /** Reads a request from its JSON, a large one beside this thread where the application can; undefined: too much waits. */
+  async messageOf(schema: DescMessage, json: Bytes): Promise<EncodedMessage | undefined> {
+    const { application } = this.#modules;
+    if (json.length > SMALL_JSON_BYTES && application.readApiJson !== undefined) {
+      return application.readApiJson(schema.typeName, json);
+    }
+    return this.inTurn(() => {
+      const read = fromApiJsonText(schema, json);
+      return read.ok ? { ok: true, bytes: encodeMessage(schema, read.message) } : read;
+    });
+  }
+
   /** Runs a piece of a request's work when its turn comes; undefined: too much waits. */
   inTurn<T>(work: () => T): Promise<T> | undefined {
     return this.#queue.run(work);
@@ -101,6 +131,9 @@ export class ChainApi {
   async #answer(path: string, bytes: Bytes, heightText: string | undefined): Promise<ApiAnswer> {
     const schemas = this.schemasOf(path);
     if (schemas === undefined) return unknownPath(path, this.#services);
+    // In time linear in the length and before anything is decoded: blocks are made on this thread.
+    const excess = REQUEST_BOUNDS.excess(schemas.input, bytes);
+    if (excess !== undefined) return junk(excess);
     const decoded = decodeMessage(schemas.input, bytes);
     if (!decoded.ok) return junk(decoded.fault);
     const { application } = this.#modules;
@@ -149,7 +182,7 @@ export function unknownPath(path: string, services: readonly string[]): ApiAnswe
 }
 
 function junk(fault: string): ApiAnswer {
-  const why = /premature|EOF|out of range|varint/i.test(fault) ? "unexpected EOF" : `proto: ${fault}`;
+  const why = /premature|EOF|out of range|varint|not protobuf/i.test(fault) ? "unexpected EOF" : `proto: ${fault}`;
   const text = `grpc: error unmarshalling request: ${why}`;
   return { ok: false, status: GRPC_STATUS.Internal, text, heightBlocks: undefined };
 }

@@ -60,7 +60,14 @@ export interface Application extends AbciQuerier {
   simulationsReady?(): Promise<void>;
   /** The API's JSON of a large message, made beside this thread; undefined when that cannot be now. */
   apiJson?(typeName: string, bytes: Bytes): Promise<string | undefined>;
+  /** A large message of the API read from its JSON beside this thread; undefined: too many wait. */
+  readApiJson?(typeName: string, json: Bytes): Promise<EncodedMessage | undefined>;
 }
+
+/** The bytes of a message that was read, or why there is none. */
+export type EncodedMessage =
+  | { readonly ok: true; readonly bytes: Bytes }
+  | { readonly ok: false; readonly fault: string };
 
 /** A simulation whose answer is encoded already. */
 export interface EncodedSimulation {

@@ -1,6 +1,14 @@
 import type { DescField, DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
 import type { Bytes } from "@turnpike/chain-store";
-import { type Any, type Decoded, decodeMessage, findUnknownField, schemaOfTypeUrl, WireScanner } from "@turnpike/proto";
+import {
+  type Any,
+  type Decoded,
+  decodeMessage,
+  findUnknownField,
+  maxPartsOf,
+  schemaOfTypeUrl,
+  WireScanner,
+} from "@turnpike/proto";
 import { messagesIn, valueFault } from "./strict-values.ts";
 import { MAX_TEXT_BYTES, textKindOf } from "./text-kinds.ts";
 
@@ -17,20 +25,19 @@ const LONG_LISTS: Readonly<Record<string, number>> = {
   // Each member costs a square root before any fee is paid; the signature limit of the parameters is 7 unless changed.
   "cosmos.crypto.multisig.LegacyAminoPubKey.public_keys": 128,
 };
-/** Parts that a message of any size may have, and the bytes that each further one must bring. */
-const FREE_PARTS = 1_000;
-const BYTES_PER_PART = 8;
 
 /** Bounds of untrusted messages, compared with their bytes before anything is decoded. */
 const scanner = new WireScanner({
-  maxParts: (sizeBytes) => FREE_PARTS + Math.floor(sizeBytes / BYTES_PER_PART),
+  maxParts: maxPartsOf,
   maxDepth: 2 * MAX_NESTING,
   maxItems: ({ name }: DescField, { typeName }: DescMessage) => LONG_LISTS[`${typeName}.${name}`] ?? MAX_ITEMS,
   maxTextBytes: (field, schema) => MAX_TEXT_BYTES[textKindOf(field, schema) ?? "text"],
 });
 
-// Messages inside `Any` values, which are read once with what holds them. Nothing changes either.
-const innerMessages = new WeakMap<Any, Message>();
+// The message inside an `Any` value, which is read once with what holds it. Nothing changes either. A property of the value,
+// since a WeakMap of as many entries costs more than the rest of the reading: the collector looks at each again and again.
+const INNER = Symbol("message inside");
+type AnyThatWasRead = Any & { [INNER]?: Message };
 
 /** The bound that the bytes of a message exceed, in words; undefined when they exceed none. In time linear in their length. */
 export function boundsFault(schema: DescMessage, bytes: Bytes): string | undefined {
@@ -74,13 +81,13 @@ function anyFault(any: Any, depth: number): string | undefined {
   if (schema === undefined) return `unable to resolve type URL ${any.typeUrl}`;
   const decoded = decodeKnown(schema, any.value);
   if (!decoded.ok) return decoded.fault;
-  innerMessages.set(any, decoded.message);
+  (any as AnyThatWasRead)[INNER] = decoded.message;
   return valuesFault(schema, decoded.message, depth + 1);
 }
 
 /** The message inside an `Any`: the one that was read with what holds it, else read now. */
 export function readAny<Desc extends DescMessage>(schema: Desc, any: Any): Decoded<MessageShape<Desc>> {
-  const inner = innerMessages.get(any);
+  const inner = (any as AnyThatWasRead)[INNER];
   if (inner?.$typeName === schema.typeName) return { ok: true, message: inner as MessageShape<Desc> };
   return readMessage(schema, any.value);
 }

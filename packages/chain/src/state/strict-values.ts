@@ -1,6 +1,6 @@
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import { ACCOUNT_PREFIX, VALIDATOR_PREFIX } from "@turnpike/crypto";
-import { DurationSchema, type Timestamp, TimestampSchema } from "@turnpike/proto";
+import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "@turnpike/proto";
 import { parseAddress } from "./addresses.ts";
 import { goQuoted } from "./go-text.ts";
 import { decimalOf, integerOf } from "./numbers.ts";
@@ -23,9 +23,15 @@ interface TextField {
 }
 
 interface MessagePlan {
+  readonly time: "timestamp" | "duration" | undefined;
   readonly texts: readonly TextField[];
   readonly children: readonly string[];
 }
+
+const TIMES: Readonly<Record<string, MessagePlan["time"]>> = {
+  [TimestampSchema.typeName]: "timestamp",
+  [DurationSchema.typeName]: "duration",
+};
 
 const plans = new WeakMap<DescMessage, MessagePlan>();
 
@@ -39,7 +45,7 @@ function planOf(schema: DescMessage): MessagePlan {
     if (kind !== undefined && kind !== "text") texts.push({ localName: field.localName, kind });
     if (field.message !== undefined) children.add(field.oneof?.localName ?? field.localName);
   }
-  const plan = { texts, children: [...children] };
+  const plan = { time: TIMES[schema.typeName], texts, children: [...children] };
   plans.set(schema, plan);
   return plan;
 }
@@ -62,9 +68,9 @@ function strictText(text: string, kind: TextKind): StrictText {
   return { ok: false, fault: `math/big: cannot unmarshal ${goQuoted(text.slice(0, MAX_SHOWN))} into a ${type}` };
 }
 
-function textsFault(schema: DescMessage, message: Message): string | undefined {
+function textsFault(fieldsOfText: readonly TextField[], message: Message): string | undefined {
   const fields = message as unknown as Fields;
-  for (const { localName, kind } of planOf(schema).texts) {
+  for (const { localName, kind } of fieldsOfText) {
     const value = fields[localName];
     const texts = Array.isArray(value) ? (value as readonly unknown[]) : [value];
     for (const [i, text] of texts.entries()) {
@@ -85,11 +91,12 @@ function textsFault(schema: DescMessage, message: Message): string | undefined {
  * text that each value is kept as. Messages inside it are not looked at.
  */
 export function valueFault(schema: DescMessage, message: Message): string | undefined {
-  if (isMessage(message, TimestampSchema)) {
-    return isTime(message) ? undefined : `timestamp: seconds:${message.seconds} nanos:${message.nanos}: out of range`;
+  const { time, texts } = planOf(schema);
+  if (time === undefined) return textsFault(texts, message);
+  const { seconds, nanos } = message as Timestamp | Duration;
+  if (time === "timestamp") {
+    return isTime({ seconds, nanos }) ? undefined : `timestamp: seconds:${seconds} nanos:${nanos}: out of range`;
   }
-  if (!isMessage(message, DurationSchema)) return textsFault(schema, message);
-  const { seconds, nanos } = message;
   const text = `duration: seconds:${seconds} nanos:${nanos}`;
   // No text has this form: an export that holds it could not be written.
   if ((seconds > 0n && nanos < 0) || (seconds < 0n && nanos > 0)) {

@@ -1,5 +1,5 @@
 import type { Bytes, StateChange } from "@turnpike/chain-store";
-import type { AppAnswer, GrpcAnswer } from "../app/types.ts";
+import type { AppAnswer, EncodedMessage, GrpcAnswer } from "../app/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { TxResult } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";
@@ -40,8 +40,15 @@ export interface JsonWork {
   readonly bytes: Bytes;
 }
 
+/** A large message to be read from the API's JSON. */
+export interface ReadJsonWork {
+  readonly kind: "read-json";
+  readonly typeName: string;
+  readonly json: Bytes;
+}
+
 /** Work of a thread, and the answer to it. */
-export type ThreadWork = QueryWork | SimulationWork | JsonWork;
+export type ThreadWork = QueryWork | SimulationWork | JsonWork | ReadJsonWork;
 
 /** What the node's thread sends. Requests are answered in their order. */
 export type ThreadRequest =
@@ -62,6 +69,7 @@ export type ThreadAnswer =
   /** Without events and data where `encoded` has them. */
   | { readonly kind: "simulate"; readonly result: TxResult; readonly encoded: Bytes | undefined }
   | { readonly kind: "json"; readonly text: string }
+  | { readonly kind: "read-json"; readonly message: EncodedMessage }
   /** The work took too long, and was broken off. */
   | { readonly kind: "late" }
   /** A fault of the store or of the program, by its code of `packages/base`. */

@@ -2,7 +2,14 @@ import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { isAppError, silentLog } from "@turnpike/base";
 import { type Bytes, SharedStates, type StateReader } from "@turnpike/chain-store";
-import { decodeMessage, encodeMessage, schemaOfTypeUrl, toApiJsonText, tx as txs } from "@turnpike/proto";
+import {
+  decodeMessage,
+  encodeMessage,
+  fromApiJsonText,
+  schemaOfTypeUrl,
+  toApiJsonText,
+  tx as txs,
+} from "@turnpike/proto";
 import { AppQueries, type QueriedApp } from "../app/app-queries.ts";
 import { readStart, type StartRecord } from "../app/chain-start.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
@@ -14,6 +21,7 @@ import { Deadline, TimedReads } from "./deadline.ts";
 import type {
   JsonWork,
   QueryWork,
+  ReadJsonWork,
   SimulationWork,
   ThreadAnswer,
   ThreadData,
@@ -57,17 +65,26 @@ class QueryThread {
     let answer: ThreadAnswer;
     try {
       this.#states.renew();
-      answer =
-        work.kind === "json"
-          ? jsonOf(work)
-          : work.kind === "simulate"
-            ? this.#simulate(work, deadline)
-            : this.#query(work, deadline);
+      answer = this.#answer(work, deadline);
     } catch (error) {
       const code = isAppError(error) ? error.code : "INTERNAL";
       answer = { kind: "fault", code, message: error instanceof Error ? error.message : "unknown" };
     }
     return deadline.passed ? { kind: "late" } : answer;
+  }
+
+  #answer(work: ThreadWork, deadline: Deadline): ThreadAnswer {
+    switch (work.kind) {
+      case "json":
+        return jsonOf(work);
+      case "read-json":
+        return messageOf(work);
+      case "simulate":
+        return this.#simulate(work, deadline);
+      case "grpc":
+      case "abci":
+        return this.#query(work, deadline);
+    }
   }
 
   /** Takes over what the mempool's checks wrote. */
@@ -132,6 +149,13 @@ function jsonOf({ typeName, bytes }: JsonWork): ThreadAnswer {
     return { kind: "fault", code: "INTERNAL", message: `the bytes are no ${typeName}` };
   }
   return { kind: "json", text: toApiJsonText(schema, decoded.message) };
+}
+
+function messageOf({ typeName, json }: ReadJsonWork): ThreadAnswer {
+  const schema = schemaOfTypeUrl(`/${typeName}`);
+  if (schema === undefined) return { kind: "fault", code: "INTERNAL", message: `there is no type ${typeName}` };
+  const read = fromApiJsonText(schema, json);
+  return { kind: "read-json", message: read.ok ? { ok: true, bytes: encodeMessage(schema, read.message) } : read };
 }
 
 if (parentPort !== null) {

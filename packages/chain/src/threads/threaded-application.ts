@@ -3,7 +3,7 @@ import type { Bytes, StateChange } from "@turnpike/chain-store";
 import type { ChainApp, CheckObserver, MempoolState } from "../app/chain-app.ts";
 import { abciFault, abciOfStatus } from "../app/query-answers.ts";
 import { type SimulationBounds, Simulations } from "../app/simulations.ts";
-import type { AppAnswer, Application, EncodedSimulation, GrpcAnswer } from "../app/types.ts";
+import type { AppAnswer, Application, EncodedMessage, EncodedSimulation, GrpcAnswer } from "../app/types.ts";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import { SDK, type TxResult } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";
@@ -144,6 +144,12 @@ export class ThreadedApplication implements Application, AsyncDisposable {
   async apiJson(typeName: string, bytes: Bytes): Promise<string | undefined> {
     const outcome = await this.#queries.ask({ kind: "json", typeName, bytes });
     return outcome.kind === "json" ? outcome.text : undefined;
+  }
+
+  async readApiJson(typeName: string, json: Bytes): Promise<EncodedMessage | undefined> {
+    const outcome = await this.#queries.ask({ kind: "read-json", typeName, json });
+    if (outcome.kind === "fault") throw faultOfThread(outcome);
+    return outcome.kind === "read-json" ? outcome.message : undefined;
   }
 
   /**

@@ -50,6 +50,7 @@ export class WorkCosts {
   /** Undefined: of no kind that is measured. */
   kindOf(work: ThreadWork): WorkKind | undefined {
     if (work.kind === "simulate") return undefined;
+    if (work.kind === "read-json") return { name: `read-json ${work.typeName}`, shape: "short" };
     if (work.kind === "json") return { name: `json ${work.typeName}`, shape: "short" };
     const method = methodAt(work.path);
     if (method === undefined) return undefined;

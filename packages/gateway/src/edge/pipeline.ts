@@ -266,14 +266,19 @@ export class Pipeline {
     const { relay, clock, log, stopping } = this.#modules;
     const leftMs = Math.max(1, Math.ceil(paid.deadlineMs - clock.monotonicMs()));
     const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(), leftMs);
+    const abort = (): void => deadline.abort();
+    const timer = setTimeout(abort, leftMs);
+    // A signal of `AbortSignal.any` would be retained with the long-lived one for a while, and costs more than all of this.
+    if (stopping.aborted) abort();
+    else stopping.addEventListener("abort", abort, { once: true });
     try {
-      return await relay.send(paid, AbortSignal.any([deadline.signal, stopping]));
+      return await relay.send(paid, deadline.signal);
     } catch (error) {
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a relay failed by a fault");
       return { ok: false, code: "INTERNAL", attempts: 0 };
     } finally {
       clearTimeout(timer);
+      stopping.removeEventListener("abort", abort);
     }
   }
 

@@ -6,7 +6,15 @@ import { PassThrough } from "node:stream";
 import { describe, test } from "node:test";
 import { noMetrics } from "@turnpike/base";
 import type { PairedSocket } from "@turnpike/relay";
-import { eventually, openRaw, openSocket, PATIENCE_MS, refusedUpgrade, type SocketClient } from "@turnpike/testkit";
+import {
+  eventually,
+  openRaw,
+  openSocket,
+  PATIENCE_MS,
+  refusedUpgrade,
+  type SocketClient,
+  virtualClock,
+} from "@turnpike/testkit";
 import type { WebSocket } from "ws";
 import { gatewayOptions, webSocketOptions } from "../../test/options.ts";
 import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../../test/socket-gateway.ts";
@@ -513,10 +521,19 @@ describe("subscriptions of clients", () => {
   });
 
   test("no supplier is left: 1011", async () => {
-    await using at = await stage({}, { subscriptions: { recoveryTimeoutMs: 100 } });
+    const clock = virtualClock();
+    await using at = await stage({}, { clock });
     await using client = await openSocket(at.here.url);
     await subscribed(client);
+    let isClosed = false;
+    void client.closed.then(() => {
+      isClosed = true;
+    });
     await at.stub[Symbol.asyncDispose]();
+    await eventually("the time to find a supplier has passed", () => {
+      clock.advance(PATIENCE_MS);
+      return isClosed;
+    });
     assert.deepEqual(await client.closed, { code: 1011, reason: "no supplier can be reached" });
   });
 

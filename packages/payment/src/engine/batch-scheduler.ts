@@ -8,7 +8,10 @@ import {
   type Log,
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger, WalletSubjects } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
 import type { BackOff } from "../verify/back-off.ts";
+import { readCodes, readSubjects } from "../verify/payer-code.ts";
 import { settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
@@ -22,7 +25,7 @@ import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
 
 /** Bounds of a {@link BatchScheduler}. */
 export interface BatchSchedulerOptions {
-  readonly net: Pick<EngineNetwork, "multicall3" | "blockTimeSeconds" | "minRelayerBalanceWei">;
+  readonly net: Pick<EngineNetwork, "network" | "multicall3" | "blockTimeSeconds" | "minRelayerBalanceWei">;
   readonly policy: NetworkPolicy;
   /** Longest wait for one answer of the chain. */
   readonly chainTimeoutMs: number;
@@ -33,6 +36,7 @@ export interface BatchSchedulerOptions {
 /** Modules of a {@link BatchScheduler}, which owns none of them. */
 export interface BatchSchedulerModules {
   readonly rpc: EvmRpc;
+  readonly ledger: Pick<Ledger, "admitWallet">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
   readonly clock: Clock;
@@ -48,6 +52,9 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
+/** Pause until parked payments are tried again, and maximum number of them at once: each asks the chain and the ledger. */
+const UNPARK_MS = 250;
+const MAX_UNPARKED = 8;
 
 /** The queue of one network: groups its payments into batches, and gives each to a relayer account that is ready. */
 export class BatchScheduler {
@@ -67,6 +74,7 @@ export class BatchScheduler {
   #nextAccount = 0;
   #windowTimer: NodeJS.Timeout | undefined;
   #afterTurn: NodeJS.Immediate | undefined;
+  #unparkTimer: NodeJS.Timeout | undefined;
 
   constructor(opts: BatchSchedulerOptions, modules: BatchSchedulerModules) {
     this.#opts = opts;
@@ -132,6 +140,8 @@ export class BatchScheduler {
   /** Begins no further batch, and rejects what waits for one. */
   close(): void {
     this.#clearTimers();
+    clearTimeout(this.#unparkTimer);
+    this.#queue.unpark(Number.POSITIVE_INFINITY);
     for (let items = this.#queue.take(10_000); items.length > 0; items = this.#queue.take(10_000)) {
       rejectAll(items, "SHUTTING_DOWN");
     }
@@ -192,6 +202,8 @@ export class BatchScheduler {
       const inTime = this.#rejectLate(items, head);
       const fees = this.#firstFees(head);
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
+      const [first] = inTime;
+      if (first?.alone === true && !(await this.#admit(first))) return;
       const simulated = await this.#simulate(account, inTime, fees, head);
       if (simulated === undefined) return;
       const { good, alone, failing, gasLimit } = simulated;
@@ -209,6 +221,51 @@ export class BatchScheduler {
       if (isAppError(error) && error.detail.unknown === true) return;
       rejectAll(items, "SETTLEMENT_UNAVAILABLE");
     }
+  }
+
+  /** False when a payment by itself must not be settled now: it is rejected, or waits for others of its kind to end. */
+  async #admit(item: QueueItem): Promise<boolean> {
+    const { ledger, log } = this.#modules;
+    const { payment } = item;
+    const wallet = await this.#walletOf(payment);
+    if (wallet === undefined) {
+      this.#requeue([item]);
+      return false;
+    }
+    const { classes } = wallet;
+    const admission = await ledger.admitWallet(payment.id, this.#opts.net.network, wallet);
+    if (admission === "admitted") return true;
+    if (admission === "wait" && item.isLeft !== true) {
+      item.isParked = true;
+      this.#queue.push(item);
+      this.#unparkTimer ??= setTimeout(() => this.#unpark(), UNPARK_MS);
+      return false;
+    }
+    log.warn({ settlementId: payment.id, payer: wallet.payer, classes, admission }, "wallet payment refused");
+    // A payment that is signed is not sent again; its window ends it.
+    item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
+    return false;
+  }
+
+  /** The payer's code now; undefined when the chain did not say. */
+  async #walletOf(payment: PaymentRecord): Promise<WalletSubjects | undefined> {
+    const { rpc, clock, log, signal } = this.#modules;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.chainTimeoutMs)]);
+    const { from } = payment.key;
+    try {
+      const code = (await readCodes([from], rpc, limit)).get(from) ?? "0x";
+      return await readSubjects(payment, code, rpc, limit);
+    } catch (error) {
+      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+      log.warn({ payer: from, reason: error.detail.reason }, "a payer's code could not be read yet");
+      this.#notBeforeMs = clock.monotonicMs() + RETRY_MS;
+      return undefined;
+    }
+  }
+
+  #unpark(): void {
+    this.#unparkTimer = undefined;
+    if (this.#queue.unpark(MAX_UNPARKED) > 0) this.schedule();
   }
 
   #freshHead(): Promise<Head> {

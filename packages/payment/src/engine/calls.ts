@@ -31,9 +31,17 @@ export function settlementCall(
 ): SettlementCall {
   const [first, ...others] = payments;
   if (first === undefined) return { to: relayer, data: "0x" };
-  const calls = payments.flatMap(callsOf);
+  const calls = payments.flatMap((payment) => callsOf(payment));
   const [only] = calls;
   if (others.length === 0 && calls.length === 1 && only !== undefined) return { to: only.target, data: only.callData };
+  return { to: multicall3, data: encodeAggregate3(calls) };
+}
+
+/** The {@link settlementCall} of one payment, as a call that reverts when any part of it fails. */
+export function strictCall(payment: PaymentRecord, multicall3: Address): SettlementCall {
+  const calls = callsOf(payment, false);
+  const [only, ...others] = calls;
+  if (only !== undefined && others.length === 0) return { to: only.target, data: only.callData };
   return { to: multicall3, data: encodeAggregate3(calls) };
 }
 
@@ -44,10 +52,10 @@ export function settlementGas(kinds: readonly PayerKind[], gas: GasPolicy): bigi
   }, BASE_GAS);
 }
 
-function callsOf(payment: PaymentRecord): readonly Call3[] {
+function callsOf(payment: PaymentRecord, allowFailure = true): readonly Call3[] {
   const { key, payTo, value, validAfter, validBefore, signature, kind } = payment;
   const fields = { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce };
-  const transfer = (callData: Hex): Call3 => ({ target: key.asset, allowFailure: true, callData });
+  const transfer = (callData: Hex): Call3 => ({ target: key.asset, allowFailure, callData });
   if (kind === "eoa") {
     if (signature.length !== 65) throw new AppError("INTERNAL", { detail: { signatureLength: signature.length } });
     return [transfer(encodeTransferVrs(fields, signature))];
@@ -56,5 +64,5 @@ function callsOf(payment: PaymentRecord): readonly Call3[] {
   if (wrapped === undefined) return [transfer(encodeTransferBytes(fields, signature))];
   const inner = transfer(encodeTransferBytes(fields, wrapped.signature));
   if (kind === "erc1271") return [inner];
-  return [{ target: wrapped.factory, allowFailure: true, callData: wrapped.factoryCalldata }, inner];
+  return [{ target: wrapped.factory, allowFailure, callData: wrapped.factoryCalldata }, inner];
 }

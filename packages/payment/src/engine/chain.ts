@@ -1,4 +1,4 @@
-import { type Address, AppError, bytesToHex0x, isRecord } from "@turnpike/base";
+import { type Address, AppError, bytesToHex0x, isRecord, type SettlementId } from "@turnpike/base";
 import {
   decodeBool,
   decodeQuantity,
@@ -9,8 +9,9 @@ import {
 } from "../evm/abi.ts";
 import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
-import type { Evidence, PaymentKey } from "../types.ts";
-import { hasCode } from "../verify/reading.ts";
+import type { WalletSubjects } from "../ledger-types.ts";
+import type { Evidence, PaymentKey, PaymentRecord } from "../types.ts";
+import { readCodes, readSubjects } from "../verify/payer-code.ts";
 import { AnchoredRpc } from "./anchored-rpc.ts";
 
 /** Newest block. */
@@ -89,8 +90,14 @@ export interface SettlementChain {
     at: Head,
     signal?: AbortSignal,
   ): Promise<{ readonly used: boolean; readonly balance: bigint }>;
-  /** Which of these accounts have code in the newest block: contracts, and those that delegated it (EIP-7702). */
-  withCode(accounts: readonly Address[], signal?: AbortSignal): Promise<ReadonlySet<Address>>;
+  /**
+   * Payers of these payments with code in the newest block, by payment: contracts, and accounts that delegated their code
+   * (EIP-7702); and those that a factory deploys (ERC-6492).
+   */
+  wallets(
+    payments: readonly Pick<PaymentRecord, "id" | "key" | "signature">[],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<SettlementId, WalletSubjects>>;
   /** Hash and time of a block; undefined when there is none of that number. */
   block(number: bigint, signal?: AbortSignal): Promise<Head | undefined>;
   /** Hashes of some blocks, in one exchange; undefined where there is none. */
@@ -195,10 +202,19 @@ export class RpcSettlementChain implements SettlementChain {
     return { used, balance: units };
   }
 
-  async withCode(accounts: readonly Address[], signal?: AbortSignal): Promise<ReadonlySet<Address>> {
-    const calls = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
-    const replies = await this.#rpc.batch(calls, signal);
-    return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc: this.#plain })));
+  async wallets(
+    payments: readonly Pick<PaymentRecord, "id" | "key" | "signature">[],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<SettlementId, WalletSubjects>> {
+    const payers = payments.map(({ key }) => key.from);
+    const codes = await readCodes(payers, this.#rpc, signal);
+    const subjects = await Promise.all(
+      payments.map(async (payment) => {
+        const code = codes.get(payment.key.from) ?? "0x";
+        return [payment.id, await readSubjects(payment, code, this.#rpc, signal)] as const;
+      }),
+    );
+    return new Map(subjects.filter(([, { classes }]) => classes.length > 0));
   }
 
   async block(number: bigint, signal?: AbortSignal): Promise<Head | undefined> {

@@ -41,6 +41,19 @@ test("attack: wallets that burn gas make no plain payment dearer, nor a wallet t
   assert.ok(costs.alone("erc1271", "0xnew").gas > 400_000n, "the operator is kept from those that come next");
 });
 
+test("attack: a wallet is measured by its own estimate and its own losses, not by those of others", () => {
+  const clock = virtualClock();
+  const costs = new GasCosts(GAS, () => clock.monotonicMs());
+  for (let round = 0; round < 50; round++) learn(costs, [payment("erc1271", `0xbad${round}`)], 440_000n);
+  for (let round = 0; round < 3; round++)
+    costs.learnLoss({ payments: [payment("erc1271", "0xbad0")] }, { gas: 100_000n, dataFeeWei: 5n });
+  assert.deepEqual(costs.alone("erc1271", "0xnew", 90_000n), { gas: 90_000n, dataFeeWei: 0n });
+  assert.deepEqual(costs.alone("erc1271", "0xbad0", 90_000n), { gas: 390_000n, dataFeeWei: 15n });
+  assert.equal(costs.each("alone").gas, 66_000n);
+  clock.advance(HALF_LIFE_MS);
+  assert.equal(costs.alone("erc1271", "0xbad0", 90_000n).gas, 240_000n);
+});
+
 test("what a node says is believed up to the gas limit", () => {
   const costs = new GasCosts(GAS, () => 0);
   for (let round = 0; round < 50; round++) learn(costs, [payment()], 10n ** 30n);

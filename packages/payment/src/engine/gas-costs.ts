@@ -36,6 +36,7 @@ export class GasCosts {
   readonly #nowMs: () => number;
   readonly #byKind = new Map<CostKind, Learned>();
   readonly #byPayer = new BoundedMap<string, Learned>(PAYERS);
+  readonly #lost = new BoundedMap<string, Learned>(PAYERS);
 
   constructor(gas: GasPolicy, nowMs: () => number) {
     this.#gas = gas;
@@ -47,11 +48,17 @@ export class GasCosts {
     return this.#faded(kind, this.#byKind.get(kind));
   }
 
-  /** Cost of one payment by itself; `payer` in lower case, for payers whose own code runs. */
-  alone(kind: PaymentRecord["kind"], payer: string): SettlementCost {
+  /**
+   * Cost of one payment by itself; `payer` in lower case, for payers whose own code runs. Such a payer is measured by the
+   * estimate of its own payment, by what it has cost before, and last by others of its kind; what it has lost comes on top.
+   */
+  alone(kind: PaymentRecord["kind"], payer: string, estimate?: bigint): SettlementCost {
     if (kind === "eoa") return this.each("alone");
-    const own = this.#byPayer.get(`${kind} ${payer}`, this.#nowMs());
-    return own === undefined ? this.each(kind) : this.#faded(kind, own);
+    const nowMs = this.#nowMs();
+    const own = this.#byPayer.get(`${kind} ${payer}`, nowMs);
+    const { gas, dataFeeWei } = own === undefined ? this.each(kind) : this.#faded(kind, own);
+    const lost = this.#lostBy(payer);
+    return { gas: (estimate ?? gas) + lost.gas, dataFeeWei: dataFeeWei + lost.dataFeeWei };
   }
 
   /** Cost of a transaction that so many plain payments share. */
@@ -80,6 +87,26 @@ export class GasCosts {
     this.#learnKind("shared", { gas: rest / count, dataFeeWei: mined.dataFeeWei / count });
   }
 
+  /** Learns of a mined transaction that did not settle the only payment that it carried: its payer alone costs more. */
+  learnLoss({ payments }: Pick<OpenBatch, "payments">, mined: SettlementCost): void {
+    const [only, ...others] = payments;
+    if (only === undefined || only.kind === "eoa" || others.length > 0) return;
+    const payer = only.key.from;
+    const before = this.#lostBy(payer);
+    const { gas, dataFeeWei } = this.#capped(only.kind, mined);
+    const nowMs = this.#nowMs();
+    const lost = { gas: before.gas + gas, dataFeeWei: before.dataFeeWei + dataFeeWei, atMs: nowMs };
+    this.#lost.set(payer, lost, nowMs);
+  }
+
+  #lostBy(payer: string): SettlementCost {
+    const nowMs = this.#nowMs();
+    const lost = this.#lost.get(payer, nowMs);
+    if (lost === undefined) return { gas: 0n, dataFeeWei: 0n };
+    const halves = halvesSince(lost.atMs, nowMs);
+    return { gas: lost.gas / halves, dataFeeWei: lost.dataFeeWei / halves };
+  }
+
   #learnKind(kind: CostKind, sample: SettlementCost): void {
     this.#byKind.set(kind, this.#mixed(this.each(kind), this.#capped(kind, sample)));
   }
@@ -103,7 +130,7 @@ export class GasCosts {
     const limit = this.#gasLimit(kind);
     const gas = FIRST_GAS[kind] < limit ? FIRST_GAS[kind] : limit;
     if (learned === undefined) return { gas, dataFeeWei: 0n };
-    const halves = 1n << BigInt(Math.min(1_000, Math.floor(Math.max(0, this.#nowMs() - learned.atMs) / FADE_MS)));
+    const halves = halvesSince(learned.atMs, this.#nowMs());
     return { gas: gas + (learned.gas - gas) / halves, dataFeeWei: learned.dataFeeWei / halves };
   }
 
@@ -120,4 +147,9 @@ export class GasCosts {
       atMs: this.#nowMs(),
     };
   }
+}
+
+/** Divisor of what was learned at a time. */
+function halvesSince(atMs: number, nowMs: number): bigint {
+  return 1n << BigInt(Math.min(1_000, Math.floor(Math.max(0, nowMs - atMs) / FADE_MS)));
 }

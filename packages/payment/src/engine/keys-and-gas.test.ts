@@ -118,31 +118,34 @@ test("a wallet that changed its mind after its verification costs no gas, and is
   assert.equal((await stateOf(ledger, good)).state, "settled");
 });
 
-test("a wallet that changes its mind behind the signed transaction is backed off with the third", async () => {
+test("a wallet that changes its mind behind the signed transaction is refused from then on", async () => {
   await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
-  const backOff = new BackOff({}, { clock: systemClock });
   const key = await bed.relayerKey();
-  await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), backOff });
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
   const wallet = newPayer();
   await setTokenBalance(bed.anvil.url, { address: wallet.address, units: 10n * PRICE });
-  for (let round = 0; round < 3; round++) {
-    assert.equal(backOff.refuses({ network: NETWORK, from: wallet.address }), false);
-    await setCode(bed.anvil.url, wallet.address, YES);
-    const payment = await claim(ledger, wallet, { kind: "erc1271", signature: () => new Uint8Array(70) });
-    const ending = new AbortController();
-    const settling = engine.settle(payment, ANSWER, ending.signal);
-    await untilState(ledger, payment, "signed");
-    await setCode(bed.anvil.url, wallet.address, FAILS);
-    await eventually("its batch is closed", async () => {
-      // Signed is not sent yet: the first of these blocks may be too early for it.
-      await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
-      return (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0;
-    });
-    ending.abort();
-    await settling;
-  }
-  await eventually("it is backed off", () => backOff.refuses({ network: NETWORK, from: wallet.address }));
+  const payer = { payer: wallet.address, classes: [] };
+  assert.equal(await ledger.walletPauseSeconds(NETWORK, payer), 0);
+  await setCode(bed.anvil.url, wallet.address, YES);
+  const claimOf = (): Promise<PaymentRecord> =>
+    claim(ledger, wallet, { kind: "erc1271", signature: () => new Uint8Array(70) });
+  const payment = await claimOf();
+  const ending = new AbortController();
+  const settling = engine.settle(payment, ANSWER, ending.signal);
+  await untilState(ledger, payment, "signed");
+  await setCode(bed.anvil.url, wallet.address, FAILS);
+  await eventually("its batch is closed", async () => {
+    // Signed is not sent yet: the first of these blocks may be too early for it.
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    return (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0;
+  });
+  ending.abort();
+  await settling;
+  assert.ok((await ledger.walletPauseSeconds(NETWORK, payer)) > 0);
+  await setCode(bed.anvil.url, wallet.address, YES);
+  await assert.rejects(engine.settle(await claimOf(), ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
+  assert.equal(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "pending"]), "0x1");
 });
 
 test("wallets take half of a key's open batches, and plain accounts behind them go first", async () => {

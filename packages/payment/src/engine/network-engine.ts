@@ -113,7 +113,7 @@ export class NetworkEngine implements AsyncDisposable {
     );
     this.#scheduler = new BatchScheduler(
       { net, policy: this.#policy, chainTimeoutMs: this.#chainTimeoutMs, maxQueueMs: opts.maxQueueMs ?? 10_000 },
-      { rpc, head: this.#head, guard: this.#guard, clock, log, signal, accounts, track, backOff },
+      { rpc, ledger, head: this.#head, guard: this.#guard, clock, log, signal, accounts, track, backOff },
     );
     this.#keyring = new Keyring(net, {
       ledger,
@@ -318,6 +318,7 @@ export class NetworkEngine implements AsyncDisposable {
     const wei = Number(cost.gas * cost.gasPriceWei + cost.dataFeeWei);
     this.#modules.metrics.count(settlementCostWeiTotal, { network: this.#net.network }, wei);
     if (isWhole) this.#costs.learn(batch, cost);
+    else this.#costs.learnLoss(batch, cost);
   }
 
   /** Polls the chain for receipts of open batches, and begins batches that became due. */

@@ -123,7 +123,7 @@ export class ProfitGuard {
       rule.whenUnprofitable === "wait" && sale.kind === "eoa" && sale.spareMs >= this.#maxHoldMs + this.#reserveMs;
     return canWait
       ? this.#isLoss(costs.shared(this.#maxBatch), [sale], rule, this.#maxBatch)
-      : this.#isLoss(costs.alone(sale.kind, sale.from.toLowerCase()), [sale], rule);
+      : this.#isLoss(costs.alone(sale.kind, sale.from.toLowerCase(), sale.gas), [sale], rule);
   }
 
   /** Whether a transaction of this gas costs more than its share of these sales. False while that is not known. */

@@ -2,8 +2,9 @@ import type { Address } from "@turnpike/base";
 import { decodeAggregate3, decodeBool, encodeAuthorizationState } from "../evm/abi.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { PayerKind } from "../types.ts";
+import { boundGas } from "../verify/bounded-gas.ts";
 import { hasCode, oddAnswer, readSimulation, replyToSimulation, type Simulation } from "../verify/reading.ts";
-import { type GasPolicy, settlementCall, settlementGas } from "./calls.ts";
+import { type GasPolicy, settlementCall, settlementGas, strictCall } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import type { Fees } from "./fees.ts";
 import type { QueueItem } from "./queue.ts";
@@ -71,11 +72,51 @@ export async function simulateBatch(
   const spent = doubtful.length === 0 ? undefined : await spentOf(doubtful, modules.rpc, limit);
   const failing = doubtful.filter((item) => spent?.has(item) !== true);
   const good = items.filter((item) => !failing.includes(item));
+  const [kind = "eoa"] = kinds;
+  if (items.length === 1 && kind !== "eoa")
+    return boundOwn(only, { kind, isGood: doubtful.length === 0, failing }, opts, { ...modules, signal: limit });
   const gasLimit = settlementGas(
     kinds.filter((_, at) => good.includes(items[at] ?? only)),
     opts.gas,
   );
   return { good, alone: [], failing, gasLimit };
+}
+
+/**
+ * Result for a payment that runs its payer's code: it must do so in every block that may come, and within a gas limit that
+ * is little above what it takes. One whose authorization a third party has used (neither good nor failing) goes as it is.
+ */
+async function boundOwn(
+  item: QueueItem,
+  {
+    kind,
+    isGood,
+    failing,
+  }: { readonly kind: PayerKind; readonly isGood: boolean; readonly failing: readonly QueueItem[] },
+  opts: SimulationOptions,
+  modules: { readonly rpc: EvmRpc; readonly signal: AbortSignal },
+): Promise<SimulatedBatch> {
+  const { payment } = item;
+  const { multicall3, head } = opts;
+  const maxGas = settlementGas([kind], opts.gas);
+  if (failing.length > 0) return { good: [], alone: [], failing, gasLimit: 0n };
+  // Its transaction reverts before the payer's code runs.
+  if (!isGood) return { good: [item], alone: [], failing: [], gasLimit: settlementGas(["eoa"], opts.gas) };
+  const sender = senderOf(opts, true);
+  const bound = await boundGas(
+    {
+      call: { ...sender, ...settlementCall([payment], multicall3, opts.relayer) },
+      strictCall: { ...sender, ...strictCall(payment, multicall3) },
+      read: (reply) => simulationOf(item, reply, modules.rpc),
+      key: payment.key,
+      validAfter: payment.validAfter,
+      validBefore: payment.validBefore,
+    },
+    { maxGas, block: head, multicall3 },
+    modules,
+  );
+  if (bound === undefined) return { good: [], alone: [], failing: [item], gasLimit: 0n };
+  return { good: [item], alone: [], failing: [], gasLimit: bound.limit };
 }
 
 /**
@@ -120,23 +161,24 @@ function simulationsOf(
  * The call that the transaction is going to make. What runs a payer's code is asked with the fees that it is going to
  * have, so that the code cannot know that it is simulated; what does not is asked without, for a node would want the relayer's funds for it.
  */
-function callOf(
-  items: readonly QueueItem[],
-  kinds: readonly PayerKind[],
-  { multicall3, relayer, gas, fees, head }: SimulationOptions,
-): RpcCall {
+function callOf(items: readonly QueueItem[], kinds: readonly PayerKind[], opts: SimulationOptions): RpcCall {
+  const { multicall3, relayer, gas, head } = opts;
   const payments = items.map(({ payment }) => payment);
   const runsCode = kinds.some((kind) => kind !== "eoa");
   const request = {
-    from: relayer,
+    ...senderOf(opts, runsCode),
     ...settlementCall(payments, multicall3, relayer),
     gas: hex(settlementGas(kinds, gas)),
-    ...(runsCode ? { maxFeePerGas: hex(fees.maxFeePerGas), maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas) } : {}),
   };
   // A chain that makes no blocks while idle may stand before the window, which the next block is in.
   const opens = payments.reduce((latest, { validAfter }) => (validAfter >= latest ? validAfter + 1n : latest), 0n);
   const params = opens > BigInt(head.timeSeconds) ? [request, "latest", {}, { time: hex(opens) }] : [request, "latest"];
   return { method: "eth_call", params };
+}
+
+function senderOf({ relayer, fees }: SimulationOptions, runsCode: boolean): Readonly<Record<string, string>> {
+  if (!runsCode) return { from: relayer };
+  return { from: relayer, maxFeePerGas: hex(fees.maxFeePerGas), maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas) };
 }
 
 /** What the transaction of one payment by itself would do. */

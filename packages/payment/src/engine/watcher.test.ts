@@ -59,7 +59,7 @@ async function rig() {
       mined: new Map([...chainState.mined].filter(([hash]) => hashes.includes(hash))),
       nonces: new Map([[RELAYER, chainState.nonce]]),
     }),
-    withCode: async () => new Set(),
+    wallets: async () => new Map(),
   };
   const resolver: Partial<Resolver> = {
     judge: async ({ id }) => {

@@ -1,4 +1,4 @@
-import { type Address, type Clock, type FaultPoints, isAppError, type Log } from "@turnpike/base";
+import { type Address, type Clock, type FaultPoints, isAppError, type Log, type SettlementId } from "@turnpike/base";
 import { matchEvidence } from "../evm/logs.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
@@ -111,42 +111,66 @@ export class Watcher {
     await faults.reach("engine.receipt.seen");
     const isCancelled = batch.transactions.some(({ hash, cancels }) => cancels && hash === mined.transaction);
     const { paid, unpaid } = sortPayments(batch, mined);
+    const gas = mined.cost?.gas ?? batch.gasLimit;
     let open: readonly PaymentRecord[] = isCancelled ? unpaid : [];
+    let lost: ReadonlySet<SettlementId> = new Set();
     const judgeRest = async (): Promise<void> => {
-      if (!isCancelled && unpaid.length > 0) open = await this.#judgeUnpaid(batch, unpaid, head);
+      if (!isCancelled && unpaid.length > 0) ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, gas }));
     };
-    await all([this.#settlePaid(batch, paid), judgeRest()]);
+    await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
     await this.#close(account, batch, mined.transaction);
     if (mined.cost !== undefined) onCost(batch, mined.cost, paid.length === batch.payments.length);
     const isRejected = isCancelled && batch.rejected;
     if ((!isCancelled || isRejected) && !batch.alone) onShared(open.length === 0);
-    this.#resendOpen(batch, open, isRejected);
+    // Code that was simulated in every block that may come, and refused in this one, would do so again.
+    const sendable = open.filter(({ id }) => !lost.has(id));
+    this.#resendOpen(batch, sendable, isRejected);
   }
 
-  async #settlePaid(batch: OpenBatch, paid: readonly Settlement[]): Promise<void> {
+  async #settlePaid(batch: OpenBatch, paid: readonly Settlement[], gas: bigint): Promise<void> {
     if (paid.length === 0) return;
-    await this.#modules.resolver.settleAll(paid);
+    const { ledger, resolver } = this.#modules;
+    await resolver.settleAll(paid);
+    const [only, ...others] = batch.payments;
+    if (batch.alone && only !== undefined && others.length === 0) {
+      const wallet = { payer: only.key.from, classes: [] };
+      await ledger.endWallet(only.id, this.#rules.network, wallet, { gas, isLost: false });
+    }
     for (const { payment } of paid) batch.unresolved.delete(payment.id);
   }
 
-  /** Payments that a mined transaction did not settle. Returns those that could still be settled. */
-  async #judgeUnpaid(batch: OpenBatch, payments: readonly PaymentRecord[], head: Head): Promise<PaymentRecord[]> {
-    const { chain, onUnpaid } = this.#modules;
-    const plain = payments.filter(({ kind }) => kind === "eoa").map(({ key }) => key.from);
-    const delegated = plain.length === 0 ? new Set() : await chain.withCode([...new Set(plain)]);
+  /**
+   * Payments that a mined transaction did not settle. Returns those that could still be settled, and those that lost its
+   * gas: what it used is theirs in equal parts.
+   */
+  async #judgeUnpaid(
+    batch: OpenBatch,
+    payments: readonly PaymentRecord[],
+    { head, gas }: { readonly head: Head; readonly gas: bigint },
+  ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
+    const { chain, ledger, onUnpaid } = this.#modules;
+    const wallets = await chain.wallets(payments);
+    const shares = BigInt(Math.max(1, wallets.size));
     const open: PaymentRecord[] = [];
+    const lost = new Set<SettlementId>();
     const one = async (payment: PaymentRecord): Promise<void> => {
       const verdict = await this.#judge(batch, payment, head);
       if (verdict.kind === "open" && verdict.funded) open.push(payment);
       // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
       // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
-      const runsCode = payment.kind !== "eoa" || delegated.has(payment.key.from);
+      const wallet = wallets.get(payment.id);
+      const runsCode = payment.kind !== "eoa" || wallet !== undefined;
       const isSpent =
         verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
-      if (verdict.kind !== "settled" && (runsCode || isSpent)) onUnpaid(payment);
+      if (verdict.kind === "settled") return;
+      if (runsCode || isSpent) onUnpaid(payment);
+      if (!runsCode) return;
+      lost.add(payment.id);
+      const subjects = wallet ?? { payer: payment.key.from, classes: [] };
+      await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: gas / shares, isLost: true });
     };
     await all(payments.map(one));
-    return open;
+    return { open, lost };
   }
 
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */

@@ -16,6 +16,7 @@ import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { SchemaWatch } from "./schema-watch.ts";
 import { SettlementBudgets } from "./settlement-budgets.ts";
 import { ledgerStatements } from "./statements.ts";
+import { WalletRisks } from "./wallet-risks.ts";
 
 /** Where the ledger is, how long it keeps what, and how long it waits for its database. */
 export interface LedgerOptions {
@@ -143,6 +144,7 @@ function ledgerOf(
   const lists = new ReconciliationLists(parts);
   const results = new OpenResults(parts);
   const budgets = new SettlementBudgets(parts);
+  const wallets = new WalletRisks(parts);
   return {
     claim: (claim) => claims.claim(claim),
     release: (id, reason) => claims.release(id, reason),
@@ -186,6 +188,9 @@ function ledgerOf(
     takeBudgets: (wanted) => budgets.take(wanted),
     returnBudgets: (names) => budgets.giveBack(names),
     usedUpBudget: (wanted) => budgets.usedUp(wanted),
+    admitWallet: (id, network, wallet) => wallets.admitWallet(id, network, wallet),
+    endWallet: (id, network, wallet, run) => wallets.endWallet(id, network, wallet, run),
+    walletPauseSeconds: (network, wallet) => wallets.walletPauseSeconds(network, wallet),
     sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
     list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),
     async ready() {

@@ -92,7 +92,10 @@ const BEFORE_0015 = `
   drop function return_budgets(text[]);
   drop table settlement_budgets;
   drop function open_result(text, interval);
-  drop table open_results;`;
+  drop table open_results;
+  drop function admit_wallet(text, text, text, text[], interval);
+  drop function end_wallet(text, text, text, text[], boolean, bigint);
+  drop table wallet_runs, wallet_risks;`;
 
 test("a ledger that a superuser migrated by the first text of 0011 goes on, for its owner and for the superuser", async () => {
   const former = `${BEFORE_0015}
@@ -109,6 +112,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
     assert.deepEqual(applied, [
       "0015-prune-without-superuser.sql",
       "0016-open-results.sql",
+      "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");

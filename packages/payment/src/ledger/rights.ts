@@ -15,6 +15,8 @@ export const TABLE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   former_ids: ["SELECT", "INSERT"],
   open_results: ["SELECT", "INSERT", "UPDATE"],
   settlement_budgets: ["SELECT"],
+  wallet_risks: ["SELECT"],
+  wallet_runs: ["SELECT"],
   books: ["SELECT"],
 };
 

@@ -204,6 +204,15 @@ export function ledgerStatements(schema: string) {
         join ${s}.settlement_budgets b on b.name = w.name
         where b.taken >= w.most and b.day = (clock_timestamp() at time zone 'UTC')::date order by w.place limit 1`,
     ),
+    admitWallet: write("admitWallet", `select ${s}.admit_wallet($1, $2, $3, $4::text[], ${ms("$5")}) as admission`),
+    endWallet: write("endWallet", `select ${s}.end_wallet($1, $2, $3, $4::text[], $5, $6)`),
+    // A payer that has settled since its last loss answers for itself alone.
+    walletPause: read(
+      "walletPause",
+      `select ceil(extract(epoch from greatest(max(blocked_until), clock_timestamp()) - clock_timestamp()))::float8 as seconds
+        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[])
+          and not exists (select from ${s}.wallet_risks where network = $1 and subject = $2 and credit > 0))`,
+    ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
     list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),

@@ -63,7 +63,7 @@ export class VerifierChain implements Disposable {
         deploymentGas: network.deploymentGas,
         maxChecks: opts.maxWalletChecks ?? 32,
       },
-      { access },
+      { access, wallets: modules.wallets },
     );
     this.code = new CodeReader(bounds, { access, noCode, clock });
     this.#timer = this.#startPolling();

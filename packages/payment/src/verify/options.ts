@@ -1,5 +1,6 @@
 import type { Address, Clock, Log, Metrics, NetworkId } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "./back-off.ts";
 
 /** Default of {@link VerifierOptions.marginSeconds}. */
@@ -65,4 +66,6 @@ export interface VerifierModules {
   readonly metrics: Metrics;
   /** Payers that are refused for a while, since the settlement of their payments failed; none by default. */
   readonly backOff?: Pick<BackOff, "refuses">;
+  /** Says which wallets are refused for a while, since their settlements lost gas; none by default. */
+  readonly wallets?: Pick<Ledger, "walletPauseSeconds">;
 }

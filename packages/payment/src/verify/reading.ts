@@ -196,6 +196,6 @@ export function quantity(value: number): Hex {
 }
 
 /** A node that answers what cannot be. */
-export function oddAnswer(access: Pick<ChainAccess, "rpc">, what: string): AppError {
+export function oddAnswer(access: { readonly rpc: Pick<EvmRpc, "host"> }, what: string): AppError {
   return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: access.rpc.host, reason: `odd answer: ${what}` } });
 }

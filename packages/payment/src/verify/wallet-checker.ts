@@ -4,11 +4,16 @@ import {
   encodeAggregate3,
   encodeIsValidSignature,
   encodeTransferBytes,
+  type Hex,
   isMagicValue,
 } from "../evm/abi.ts";
 import { isErc6492, unwrapErc6492, type WrappedSignature } from "../evm/erc6492.ts";
 import type { RpcCall, RpcReply } from "../evm/rpc.ts";
-import type { DecodedPayment, PayerKind, Verification } from "../types.ts";
+import type { Ledger } from "../ledger-types.ts";
+import { paymentKey } from "../record.ts";
+import type { DecodedPayment, PayerKind, PaymentRefusal, Verification } from "../types.ts";
+import { boundGas, type CodeRun } from "./bounded-gas.ts";
+import { codeIn, readSubjects } from "./payer-code.ts";
 import {
   blockCalls,
   type ChainAccess,
@@ -46,6 +51,12 @@ interface WalletAnswer {
   readonly accepted: boolean;
   /** The simulated transfer went through. */
   readonly transferred: boolean;
+  /** Code of its account; `0x` when it is not deployed yet. */
+  readonly code: Hex;
+  /** Maximum gas of its settlement. */
+  readonly maxGas: number;
+  /** Its settlement's calls: as it is sent, and as one that reverts when a part of it fails. */
+  readonly run: Pick<CodeRun, "call" | "strictCall" | "read">;
   /** Simulates again, for a payment whose window opens later than the newest block; true when that went through. */
   readonly retry: () => Promise<boolean>;
 }
@@ -58,11 +69,16 @@ const GAS_READS = 200_000;
 export class WalletChecker {
   readonly #opts: WalletCheckerOptions;
   readonly #access: ChainAccess;
+  readonly #wallets: Pick<Ledger, "walletPauseSeconds"> | undefined;
   #running = 0;
 
-  constructor(opts: WalletCheckerOptions, modules: { readonly access: ChainAccess }) {
+  constructor(
+    opts: WalletCheckerOptions,
+    modules: { readonly access: ChainAccess; readonly wallets: Pick<Ledger, "walletPauseSeconds"> | undefined },
+  ) {
     this.#opts = opts;
     this.#access = modules.access;
+    this.#wallets = modules.wallets;
   }
 
   /** True when this factory, in lower case, may deploy a payer's wallet. */
@@ -97,6 +113,9 @@ export class WalletChecker {
     if (hasCode(code, this.#access)) {
       return this.#judge(payment, reading, {
         kind: "erc1271",
+        code: codeIn(code, this.#access.rpc),
+        maxGas: this.#opts.walletGas + GAS_BASE,
+        run: this.#deployedRun(payment, signature),
         accepted: asked?.ok === true && isMagicValue(asked.result),
         transferred: replyToSimulation(transfer, this.#access).ok,
         retry: () => this.#transfersNow(payment, signature),
@@ -104,17 +123,20 @@ export class WalletChecker {
     }
     if (wrapped === undefined) return signer === "payer" ? "eoa" : refuse("PAYMENT_SIGNATURE_INVALID");
     if (!deployable) return refuse("PAYMENT_FACTORY_NOT_ALLOWED");
-    return this.#judge(payment, reading, this.#deploymentAnswer(deployed));
+    return this.#judge(payment, reading, this.#deploymentAnswer(payment, wrapped, deployed));
   }
 
   /** What came of deploying the wallet, asking it and transferring, all in one call. */
-  #deploymentAnswer(reply: RpcReply | undefined): WalletAnswer {
+  #deploymentAnswer(payment: DecodedPayment, wrapped: WrappedSignature, reply: RpcReply | undefined): WalletAnswer {
     if (reply === undefined) throw oddAnswer(this.#access, "eth_call");
     // A node's fault is no answer of the wallet: it throws.
     if (!reply.ok) replyToSimulation(reply, this.#access);
     const [, answer, moved] = (reply.ok ? decodeAggregate3(reply.result, 3) : undefined) ?? [];
     return {
       kind: "erc6492",
+      code: "0x",
+      maxGas: this.#opts.deploymentGas + GAS_BASE,
+      run: this.#deploymentRun(payment, wrapped),
       accepted: answer?.success === true && isMagicValue(answer.returnData),
       transferred: readSimulation(moved?.success === true, moved?.returnData).ok,
       retry: () => Promise.resolve(false),
@@ -130,7 +152,7 @@ export class WalletChecker {
   async #judge(
     payment: DecodedPayment,
     reading: Reading,
-    { kind, accepted, transferred, retry }: WalletAnswer,
+    { kind, accepted, transferred, retry, code, maxGas, run }: WalletAnswer,
   ): Promise<Verification> {
     // A wallet may answer its token alone, so its answer counts only where the token refuses. Not so for a wallet that is
     // not deployed yet: without its answer the token would have fallen back to the bare key of an account without code.
@@ -141,13 +163,69 @@ export class WalletChecker {
       if (!ranTooEarly(payment, reading.block)) return refuse("PAYMENT_SIMULATION_FAILED");
       if (!(await retry())) return refuse("PAYMENT_NOT_YET_VALID");
     }
+    const pause = await this.#pauseOf(payment, code);
+    if (pause !== undefined) return pause;
+    const { option, authorization } = payment;
+    const { validAfter, validBefore } = authorization;
+    const { number, timestampSeconds } = reading.block;
+    const bound = await boundGas(
+      { ...run, key: paymentKey(option, payment), validAfter, validBefore },
+      {
+        maxGas: BigInt(maxGas),
+        block: { number, timeSeconds: Number(timestampSeconds) },
+        multicall3: this.#access.multicall3,
+      },
+      { rpc: this.#access.rpc },
+    );
+    if (bound === undefined) return refuse("PAYMENT_SIMULATION_FAILED");
     return {
       ok: true,
       payment,
       kind,
+      gas: bound.estimate,
       balance: reading.balance,
       blockNumber: reading.block.number,
       chainTimeSeconds: Math.floor(this.#access.chainTime.nowSeconds()),
+    };
+  }
+
+  /** Refusal of a payment whose payer, or whose payer's code, has lost gas of settlements lately. */
+  async #pauseOf(payment: DecodedPayment, code: Hex): Promise<PaymentRefusal | undefined> {
+    if (this.#wallets === undefined) return undefined;
+    const key = paymentKey(payment.option, payment);
+    const wallet = await readSubjects({ key, signature: payment.signature }, code, this.#access.rpc);
+    const retryAfterSeconds = await this.#wallets.walletPauseSeconds(key.network, wallet);
+    if (retryAfterSeconds === 0) return undefined;
+    const message = "Settlements of this account, or of accounts with the same code, have failed lately; pay later.";
+    return { ok: false, code: "PAYMENT_SIMULATION_FAILED", message, retryAfterSeconds };
+  }
+
+  #deployedRun(payment: DecodedPayment, signature: Uint8Array): WalletAnswer["run"] {
+    const data = encodeTransferBytes(payment.authorization, signature);
+    const call = { ...this.#access.sender(), to: payment.option.asset, data };
+    return { call, strictCall: call, read: (reply) => replyToSimulation(reply, this.#access) };
+  }
+
+  /** As the settlement is sent: without asking the wallet beside its transfer. */
+  #deploymentRun({ authorization, option }: DecodedPayment, wrapped: WrappedSignature): WalletAnswer["run"] {
+    const transfer = encodeTransferBytes(authorization, wrapped.signature);
+    const callOf = (allowFailure: boolean): CodeRun["call"] => ({
+      ...this.#access.sender(),
+      to: this.#access.multicall3,
+      data: encodeAggregate3([
+        { target: wrapped.factory, allowFailure, callData: wrapped.factoryCalldata },
+        { target: option.asset, allowFailure, callData: transfer },
+      ]),
+    });
+    return {
+      call: callOf(true),
+      strictCall: callOf(false),
+      read: (reply) => {
+        if (reply?.ok !== true) return replyToSimulation(reply, this.#access);
+        const moved = decodeAggregate3(reply.result, 2)?.at(-1);
+        if (moved === undefined) throw oddAnswer(this.#access, "aggregate3");
+        return readSimulation(moved.success, moved.returnData);
+      },
     };
   }
 

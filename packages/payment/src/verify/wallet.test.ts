@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { type Address, hexToBytes, systemClock } from "@turnpike/base";
+import { type Address, hexToBytes, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
-import { sendMined } from "@turnpike/testkit/servers";
+import { delegateCode, parityWallet, sendMined } from "@turnpike/testkit/servers";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import { overrideRpc } from "../../test/override-rpc.ts";
 import {
@@ -18,9 +18,10 @@ import {
 } from "../../test/verifier-fixtures.ts";
 import { encodeTransferBytes } from "../evm/abi.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
+import type { WalletSubjects } from "../ledger-types.ts";
 import type { Authorization, DecodedPayment } from "../types.ts";
 import { BackOff } from "./back-off.ts";
-import type { EvmVerifier } from "./verifier.ts";
+import { EvmVerifier } from "./verifier.ts";
 
 const factoryAbi = parseAbi([
   "function createWallet(address owner, bytes32 salt) returns (address)",
@@ -270,6 +271,70 @@ test("a wallet that agrees only in a simulation is refused: it is asked as a rel
   }
   const owner = newKey();
   assert.equal(await verdict(strict, payFrom(owner, await wallet(owner))), "erc1271");
+});
+
+test("a wallet that accepts in blocks of one parity, time, producer or randomness only is refused", async () => {
+  const conditions: Record<string, `0x${string}`> = {
+    "even number": parityWallet("even"),
+    "odd number": parityWallet("odd"),
+    "even time": "0x42600116601757631626ba7e60e01b60005260206000f35b601756",
+    "even producer": "0x41600116601757631626ba7e60e01b60005260206000f35b601756",
+    "even randomness": "0x44600116601757631626ba7e60e01b60005260206000f35b601756",
+  };
+  for (const [name, code] of Object.entries(conditions)) {
+    const key = newKey();
+    await setTokenBalance(harness.anvil.url, { address: key.address, units: 1_000_000n });
+    await setCode(harness.anvil.url, key.address, code);
+    const found = await verdict(verifier, withSignature(harness.pay(key), new Uint8Array(70)));
+    assert.ok(["PAYMENT_SIMULATION_FAILED", "PAYMENT_SIGNATURE_INVALID"].includes(found), `${name}: ${found}`);
+  }
+});
+
+test("a node without block overrides, or without a pending block, is asked for its newest block alone", async () => {
+  const owner = newKey();
+  const payment = payFrom(owner, await wallet(owner));
+  const plainNode = overrideRpc(harness.rpc, {
+    async batch(calls, signal) {
+      const replies = await harness.rpc.batch(
+        calls.map(({ method, params }) => ({ method, params: params.slice(0, 2) })),
+        signal,
+      );
+      return replies.map((reply, at) =>
+        calls[at]?.params[1] === "pending" ? { ok: false, code: -32_000, message: "no pending block" } : reply,
+      );
+    },
+  });
+  await using plain = harness.open({}, undefined, plainNode);
+  const found = await verify(plain, payment);
+  assert.ok(found.ok);
+  assert.ok(found.gas !== undefined && found.gas > 50_000n && found.gas < 120_000n, String(found.gas));
+});
+
+test("payments of a payer, or of a code, whose settlements lost gas are refused with the time to wait", async () => {
+  const asked: WalletSubjects[] = [];
+  let pauseSeconds = 0;
+  const wallets = {
+    walletPauseSeconds: async (_: string, subjects: WalletSubjects) => {
+      asked.push(subjects);
+      return pauseSeconds;
+    },
+  };
+  await using careful = new EvmVerifier(
+    { networks: [NETWORK], workers: 0 },
+    { rpc: new Map([[NETWORK.network, harness.rpc]]), clock: systemClock, log: silentLog, metrics: noMetrics, wallets },
+  );
+  const key = await harness.payer();
+  const template = await wallet(key, 0n);
+  await delegateCode(harness.anvil.url, key.address, template);
+  assert.equal(await verdict(careful, harness.pay(key)), "erc1271");
+  const [subjects] = asked;
+  assert.equal(subjects?.payer, key.address.toLowerCase());
+  assert.equal(subjects?.classes[0], `delegate:${template.toLowerCase()}`);
+  assert.match(subjects?.classes[1] ?? "", /^code:[0-9a-f]{64}$/);
+  pauseSeconds = 90;
+  const refused = await verify(careful, harness.pay(key));
+  assert.ok(!refused.ok);
+  assert.deepEqual([refused.code, refused.retryAfterSeconds], ["PAYMENT_SIMULATION_FAILED", 90]);
 });
 
 test("a payer whose settlements failed is refused for a while", async () => {

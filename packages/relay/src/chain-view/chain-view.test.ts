@@ -13,6 +13,8 @@ function viewOf(heights: Readonly<Record<string, number>>, syncAllowanceBlocks =
   return view;
 }
 
+const member = (operator: string) => ({ operator, provider: operator, isProbed: true });
+
 const block = (heightBlocks: number, fork = "a", parentFork = fork) => ({
   heightBlocks,
   hash: `${fork}${heightBlocks}`,
@@ -151,22 +153,86 @@ suite("tip", () => {
     );
   });
 
-  test("agreed heights are an honest one, or between two, while liars are fewer", () => {
+  test("agreed heights are an honest one, or between two, while liars are no quorum", () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 1, max: 1_000 }), { minLength: 2, maxLength: 9 }),
         fc.array(fc.integer({ min: 0, max: 2 ** 50 }), { maxLength: 8 }),
-        (honest, lies) => {
+        fc.nat(9),
+        (honest, lies, outstanding) => {
           const liars = lies.slice(0, honest.length - 1);
           const heights = [...honest, ...liars];
-          if (heights.length < 3) return;
-          const agreed = agreedHeight(heights, { beforeBlocks: undefined, headroomBlocks: 5, reachBlocks: 5 }) ?? -1;
-          // A height of 0 is no vote, so what is left may be fewer.
-          if (heights.filter((height) => height > 0).length < 3) return;
-          assert.ok(agreed >= Math.min(...honest) && agreed <= Math.max(...honest));
+          const facts = { beforeBlocks: undefined, headroomBlocks: 5, reachBlocks: 5, outstanding };
+          // A height of 0 is no vote, so fewer may remain.
+          const votes = heights.filter((height) => height > 0).length;
+          if (votes + outstanding < 3) return;
+          const agreed = agreedHeight(heights, facts);
+          const isNear = Math.max(...honest) - Math.min(...honest) <= facts.headroomBlocks;
+          if (isNear && honest.length > (votes + outstanding) / 2) assert.ok(agreed !== undefined);
+          // Those who are outstanding may be honest or not.
+          if (agreed === undefined || liars.length > (votes + outstanding) / 2) return;
+          assert.ok(agreed >= Math.min(...honest) - 5 && agreed <= Math.max(...honest) + 5, `${agreed}`);
+          if (outstanding === 0 && votes % 2 === 1) {
+            assert.ok(agreed >= Math.min(...honest) && agreed <= Math.max(...honest));
+          }
         },
       ),
+      { numRuns: 1_000 },
     );
+  });
+
+  test("halves of a set that contradict each other at the start agree once one of them stays where it is", () => {
+    const view = new ChainView({ syncAllowanceBlocks: 25 });
+    view.setMembers(["a", "b", "c", "d"].map(member));
+    for (let nowMs = 0; nowMs <= 240_000; nowMs += 10_000) {
+      for (const stuck of ["a", "b"]) view.reported(stuck, 1_000, nowMs);
+      for (const live of ["c", "d"]) view.reported(live, 5_000 + nowMs / 10_000, nowMs);
+      const isOpen = nowMs < 100_000;
+      assert.equal(view.tip(nowMs), isOpen ? undefined : 5_000 + nowMs / 10_000, `${nowMs}`);
+      if (isOpen) assert.equal(view.isBehind("a", nowMs), false);
+    }
+    assert.equal(view.isBehind("a", 240_000), true);
+    assert.equal(view.isBehind("c", 240_000), false);
+  });
+
+  test("a new set of suppliers goes on from what the one before agreed on", () => {
+    const view = new ChainView({ syncAllowanceBlocks: 25 });
+    view.setMembers(["a", "b", "c"].map(member));
+    for (const operator of ["a", "b", "c"]) view.reported(operator, 1_000, 0);
+    view.setMembers(["d", "e", "f"].map(member));
+    view.reported("d", 9_000, 1_000);
+    view.reported("a", 9_000, 1_000);
+    assert.equal(view.tip(1_000), 1_000);
+    assert.equal(view.mayServe(9_000, 1_000), false);
+    view.reported("e", 1_001, 1_000);
+    view.reported("f", 1_001, 1_000);
+    assert.equal(view.tip(1_000), 1_001);
+    assert.deepEqual([view.isBehind("e", 1_000), view.isOpen(1_000)], [false, false]);
+  });
+
+  test("a set of one or two is heard at once, and others are waited for until they fail to answer", () => {
+    const two = new ChainView();
+    two.setMembers(["a", "b"].map(member));
+    two.reported("a", 100, 0);
+    assert.deepEqual([two.tip(0), two.isOpen(0)], [100, false]);
+    const view = new ChainView();
+    view.setMembers(["a", "b", "c", "d"].map(member));
+    view.reported("a", 100, 0);
+    assert.deepEqual([view.tip(0), view.isOpen(0)], [undefined, true]);
+    view.gaveNoHeight("b");
+    view.isOfOtherChain("c");
+    assert.deepEqual([view.tip(0), view.isOpen(0)], [100, false]);
+  });
+
+  test("operators of one provider have one vote", () => {
+    const view = new ChainView({ syncAllowanceBlocks: 25 });
+    const providers = { a: "x", b: "y", c: "z", l1: "liar", l2: "liar", l3: "liar", l4: "liar" };
+    view.setMembers(Object.entries(providers).map(([operator, provider]) => ({ ...member(operator), provider })));
+    for (const operator of ["l1", "l2", "l3", "l4"]) view.reported(operator, 9_000, 0);
+    assert.equal(view.tip(0), undefined);
+    for (const operator of ["a", "b", "c"]) view.reported(operator, 1_000, 0);
+    assert.equal(view.tip(0), 1_000);
+    assert.equal(view.isBehind("a", 0), false);
   });
 });
 

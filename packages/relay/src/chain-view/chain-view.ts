@@ -1,5 +1,5 @@
 import type { SeenBlock } from "../families/family.ts";
-import { agreedHeight, agreedLow, agreedMiddle, type HeightVote } from "./agreed-height.ts";
+import { agreedHeight, agreedMiddle, type HeightVote, quorumOf, reachedByQuorum } from "./agreed-height.ts";
 import { BlockRing } from "./block-ring.ts";
 import { BlockTime } from "./block-time.ts";
 
@@ -26,10 +26,27 @@ export const chainViewDefaults: ChainViewOptions = {
   keptBlocks: 256,
 };
 
+/** One operator of the set whose suppliers are asked. */
+export interface ViewMember {
+  readonly operator: string;
+  /** Operators of one provider have one vote together: see `providerOf`. */
+  readonly provider: string;
+  /** It is asked for its height by probes, so that its vote can be waited for. */
+  readonly isProbed: boolean;
+}
+
+interface Member {
+  readonly provider: string;
+  /** It was neither heard yet, nor has it failed to state a height. */
+  isAwaited: boolean;
+}
+
 interface Operator {
   height: HeightVote;
   /** Blocks that it was behind the tip when it said its height. */
   lagBlocks: number;
+  /** When its height last rose, or was first stated. */
+  roseAtMs: number;
   final: HeightVote | undefined;
 }
 
@@ -38,8 +55,13 @@ interface Held {
   readonly heightBlocks: number;
   /** When it was last agreed to, or shown first. */
   readonly atMs: number;
-  /** Operators whose heights were known then. */
+  /** Votes that were known then. */
   readonly voters: number;
+}
+
+interface HeldTip extends Held {
+  /** Votes for it, or for more, of those that were known then. */
+  readonly support: number;
 }
 
 /** Called with the height from which on blocks were replaced; 0: all that is known may be wrong. */
@@ -53,21 +75,27 @@ const MIN_LEAD_BLOCKS = 2;
 const MAX_LEAD_BLOCKS = 64;
 /** One operator may be ahead of all others by what the chain can grow in this time: of a quick chain that is some blocks. */
 const LONE_LEAD_MS = 500;
+/** An operator whose height has not risen for this time, and for so many blocks, while another's did, is stuck. */
+const STUCK_MS = 30_000;
+const STUCK_BLOCKS = 8;
 
 /**
  * What is known of one service's chain, from what its operators say: which block is the newest, which are final, who is
- * behind, what clients were shown, and when blocks were replaced. Heights are agreed on by operator, so that a minority of
- * liars moves nothing; with two operators see {@link agreedHeight}, and one is believed. Times are monotonic milliseconds.
+ * behind, what clients were shown, and when blocks were replaced. Heights are agreed on by a quorum of the set of operators,
+ * also while some of it was not heard yet, so that a minority of liars moves nothing; for sets of one and two see
+ * {@link agreedHeight}. Times are monotonic milliseconds.
  */
 export class ChainView {
   readonly #options: ChainViewOptions;
   readonly #onServed: (heightBlocks: number) => void;
   readonly #operators = new Map<string, Operator>();
+  /** The set of operators; undefined: all that are heard are of it. */
+  #members: Map<string, Member> | undefined;
   readonly #ring: BlockRing;
   readonly #blockTime: BlockTime;
   readonly #listeners = new Set<ReorgListener>();
-  #tip: Held | undefined;
-  #served: Held | undefined;
+  #tip: HeldTip | undefined;
+  #served: HeldTip | undefined;
   #final: Held | undefined;
   #headMark = 0;
   #forkMark = 0;
@@ -83,15 +111,49 @@ export class ChainView {
     this.#blockTime = new BlockTime({ syncAllowanceBlocks, maxAgeMs });
   }
 
+  /**
+   * Sets whose heights count. Those who are new are waited for until they are {@link reported}, or {@link gaveNoHeight}; what
+   * others said does not count any more, and what was agreed on stays until the new set has agreed.
+   */
+  setMembers(list: readonly ViewMember[]): void {
+    const members = new Map<string, Member>();
+    for (const { operator, provider, isProbed } of list.slice(0, MAX_OPERATORS)) {
+      const isAwaited = this.#members?.get(operator)?.isAwaited ?? (isProbed && !this.#operators.has(operator));
+      members.set(operator, { provider, isAwaited });
+    }
+    this.#members = members;
+    for (const operator of this.#operators.keys()) if (!members.has(operator)) this.#operators.delete(operator);
+    this.#isNew = true;
+  }
+
+  /** An operator was asked for its height and gave none: the others need not wait for it. */
+  gaveNoHeight(operator: string): void {
+    const member = this.#members?.get(operator);
+    if (member?.isAwaited !== true) return;
+    member.isAwaited = false;
+    this.#isNew = true;
+  }
+
+  /** An operator serves another chain: what it said is about that. */
+  isOfOtherChain(operator: string): void {
+    this.gaveNoHeight(operator);
+    if (this.#operators.delete(operator)) this.#isNew = true;
+  }
+
   /** An operator said that this is its newest height: by a probe, or by an answer. What is no height is left out. */
   reported(operator: string, heightBlocks: number, nowMs: number): void {
     if (!Number.isSafeInteger(heightBlocks) || heightBlocks < 0) return;
+    if (this.#members?.has(operator) === false) return;
+    this.gaveNoHeight(operator);
     const height = { heightBlocks, atMs: nowMs };
     const known = this.#operators.get(operator);
     if (known === undefined) {
       if (this.#operators.size >= MAX_OPERATORS) return;
-      this.#operators.set(operator, { height, lagBlocks: 0, final: undefined });
-    } else known.height = height;
+      this.#operators.set(operator, { height, lagBlocks: 0, roseAtMs: nowMs, final: undefined });
+    } else {
+      if (heightBlocks > known.height.heightBlocks) known.roseAtMs = nowMs;
+      known.height = height;
+    }
     this.#isNew = true;
     this.#refresh(nowMs);
     const own = this.#operators.get(operator);
@@ -191,7 +253,21 @@ export class ChainView {
   mayServe(heightBlocks: number, nowMs: number): boolean {
     this.#refresh(nowMs);
     if (this.#served !== undefined && heightBlocks < this.#served.heightBlocks) return false;
-    return this.#tip === undefined || heightBlocks <= this.#highestBlocks(this.#tip, nowMs);
+    return !this.isTooHigh(heightBlocks, nowMs);
+  }
+
+  /** True when a height cannot be true by what was agreed on. */
+  isTooHigh(heightBlocks: number, nowMs: number): boolean {
+    this.#refresh(nowMs);
+    return this.#tip !== undefined && heightBlocks > this.#highestBlocks(this.#tip, nowMs);
+  }
+
+  /** True while nothing is agreed on, since votes of the set are outstanding: no height can be told from a lie. */
+  isOpen(nowMs: number): boolean {
+    this.#refresh(nowMs);
+    if (this.#tip !== undefined) return false;
+    const { votes, outstanding } = this.#voting();
+    return outstanding > 0 && votes.length + outstanding > 2;
   }
 
   /** A client was shown this height as the newest. Heights that cannot be true are left out. */
@@ -201,7 +277,7 @@ export class ChainView {
     if (tip === undefined || heightBlocks > this.#highestBlocks(tip, nowMs)) return;
     if (this.#served !== undefined && heightBlocks <= this.#served.heightBlocks) return;
     const before = this.#newestBlocks();
-    this.#served = { heightBlocks, atMs: nowMs, voters: this.#operators.size };
+    this.#served = { ...tip, heightBlocks, atMs: nowMs };
     if (this.#newestBlocks() !== before) this.#headMark++;
     this.#onServed(heightBlocks);
   }
@@ -247,7 +323,7 @@ export class ChainView {
   /** The highest that a true height may be now. Operators said theirs at different times, and went on since. */
   #highestBlocks(tip: Held, nowMs: number): number {
     const highest = tip.heightBlocks + this.#headroomBlocks(nowMs);
-    const votes = [...this.#operators.values()].filter(({ height }) => height.heightBlocks > 0);
+    const votes = this.#voting().votes.filter(({ height }) => height.heightBlocks > 0);
     // Of two one may lie, and there is no middle.
     if (votes.length < 3) return highest;
     const now = votes.map(({ height }) => height.heightBlocks + this.#blockTime.grownBlocks(nowMs - height.atMs));
@@ -305,18 +381,57 @@ export class ChainView {
     if (this.#newestBlocks() !== before) this.#headMark++;
   }
 
+  /** The votes that count, one a provider: the median of its operators; and how many providers are waited for. */
+  #voting(): { readonly votes: readonly Operator[]; readonly outstanding: number } {
+    if (this.#members === undefined) return { votes: [...this.#operators.values()], outstanding: 0 };
+    const byProvider = new Map<string, Operator[]>();
+    const awaited = new Set<string>();
+    for (const [name, { provider, isAwaited }] of this.#members) {
+      const operator = this.#operators.get(name);
+      if (operator === undefined) {
+        if (isAwaited) awaited.add(provider);
+        continue;
+      }
+      const list = byProvider.get(provider);
+      if (list === undefined) byProvider.set(provider, [operator]);
+      else list.push(operator);
+    }
+    const votes = [...byProvider.values()].flatMap((list) => {
+      if (list.length === 1) return list;
+      return list.toSorted((a, b) => a.height.heightBlocks - b.height.heightBlocks)[Math.floor(list.length / 2)] ?? [];
+    });
+    return { votes, outstanding: [...awaited].filter((provider) => !byProvider.has(provider)).length };
+  }
+
+  /** The height that the set agrees on, by what was said since a time. */
   #agreed(sinceMs: number, beforeBlocks: number | undefined, nowMs: number): number | undefined {
-    const heights: number[] = [];
-    for (const { height } of this.#operators.values()) if (height.atMs >= sinceMs) heights.push(height.heightBlocks);
-    const isMajority = heights.length > this.#operators.size / 2;
-    if (!isMajority) return undefined;
-    const reachBlocks = this.#leadBlocks + this.#blockTime.reachBlocks(nowMs);
-    return agreedHeight(heights, { beforeBlocks, headroomBlocks: this.#headroomBlocks(nowMs), reachBlocks });
+    const { votes, outstanding } = this.#voting();
+    const since = votes.filter(({ height }) => height.atMs >= sinceMs);
+    const voters = votes.length + outstanding;
+    // One or two need not wait for those who said nothing since, unless they are half.
+    const least = voters <= 2 ? Math.max(1, quorumOf(votes.length)) : quorumOf(voters);
+    if (since.length < least) return undefined;
+    const facts = {
+      beforeBlocks,
+      headroomBlocks: this.#headroomBlocks(nowMs),
+      reachBlocks: this.#leadBlocks + this.#blockTime.reachBlocks(nowMs),
+    };
+    const heightsOf = (list: readonly Operator[]): readonly number[] => list.map(({ height }) => height.heightBlocks);
+    const agreed = agreedHeight(heightsOf(since), { ...facts, outstanding: voters - since.length });
+    if (agreed !== undefined || voters > since.length) return agreed;
+    // Halves against each other at the start: those that stay where they are while others go on are stuck.
+    const moving = since.filter((one) => !this.#isStuck(one, since, nowMs));
+    return moving.length < since.length ? agreedHeight(heightsOf(moving), { ...facts, outstanding: 0 }) : undefined;
+  }
+
+  #isStuck({ roseAtMs }: Operator, votes: readonly Operator[], nowMs: number): boolean {
+    const leastMs = Math.max(STUCK_MS, STUCK_BLOCKS * this.#blockTime.blockTimeMs);
+    return nowMs - roseAtMs >= leastMs && votes.some((other) => other.roseAtMs - roseAtMs >= leastMs / 2);
   }
 
   /** Where there are more than two, the middle of them is sure; two have to be near each other. */
   #isSure(nowMs: number): boolean {
-    const [one, other, ...more] = [...this.#operators.values()].map(({ height }) => height.heightBlocks);
+    const [one, other, ...more] = this.#voting().votes.map(({ height }) => height.heightBlocks);
     if (one === undefined || other === undefined || more.length > 0) return true;
     return Math.abs(one - other) <= this.#headroomBlocks(nowMs);
   }
@@ -325,13 +440,17 @@ export class ChainView {
     // A second operator's height need not follow from one that a single operator stated.
     const past = this.#tip !== undefined && this.#tip.voters >= 2 ? this.#tip.heightBlocks : undefined;
     const agreed = this.#agreed(Number.NEGATIVE_INFINITY, past, nowMs);
-    const voters = this.#operators.size;
+    const { votes, outstanding } = this.#voting();
+    const voters = votes.length;
     const tip = this.#tip;
     if (agreed === undefined) {
-      this.#tip = undefined;
+      // A set that is heard again, or anew, goes on from what was agreed on; not from what one operator said.
+      const isHeld = tip !== undefined && tip.voters >= 2 && nowMs - tip.atMs <= this.#options.maxAgeMs;
+      if (!isHeld || voters + outstanding === 0) this.#tip = undefined;
     } else if (tip === undefined || agreed >= tip.heightBlocks) {
       const isChanged = agreed !== tip?.heightBlocks;
-      if (isNew || isChanged) this.#tip = { heightBlocks: agreed, atMs: nowMs, voters };
+      if (isNew || isChanged) this.#tip = this.#tipOf(agreed, votes, nowMs);
+      if (tip === undefined) this.#measureLags(agreed);
       if (isChanged) {
         this.#blockTime.advanced(agreed, nowMs, this.#isSure(nowMs));
         this.#ring.keep(agreed - this.#options.keptBlocks, agreed + MAX_LEAD_BLOCKS);
@@ -339,7 +458,8 @@ export class ChainView {
     } else {
       const lower = this.#lower(tip, agreed, nowMs);
       if (lower === undefined) return;
-      this.#tip = { heightBlocks: lower, atMs: nowMs, voters };
+      this.#tip = this.#tipOf(lower, votes, nowMs);
+      this.#measureLags(lower);
       this.#blockTime.restart(lower, nowMs);
       if (this.#final !== undefined && lower < this.#final.heightBlocks) {
         this.#final = undefined;
@@ -348,10 +468,22 @@ export class ChainView {
     }
   }
 
+  #tipOf(heightBlocks: number, votes: readonly Operator[], nowMs: number): HeldTip {
+    const least = heightBlocks - this.#headroomBlocks(nowMs);
+    const support = votes.filter(({ height }) => height.heightBlocks >= least).length;
+    return { heightBlocks, atMs: nowMs, voters: votes.length, support };
+  }
+
+  /** Nobody is behind a height that was not the chain's, and it is known again who is behind the one that is. */
+  #measureLags(tipBlocks: number): void {
+    for (const operator of this.#operators.values()) operator.lagBlocks = tipBlocks - operator.height.heightBlocks;
+  }
+
   /** What a held height has to go down to; undefined: it stays. */
-  #lower(held: Held, agreed: number | undefined, nowMs: number): number | undefined {
-    // It was taken when one or two were known, and cannot be true by what more of them say.
-    const isMore = held.voters < 3 && this.#operators.size > held.voters;
+  #lower(held: HeldTip, agreed: number | undefined, nowMs: number): number | undefined {
+    // It was the height of one or two, or of fewer than a quorum of those known now, and cannot be true by what more of them say.
+    const voters = this.#voting().votes.length;
+    const isMore = voters > held.voters && (held.voters < 3 || held.support < quorumOf(voters));
     if (isMore && agreed !== undefined && held.heightBlocks > agreed + this.#headroomBlocks(nowMs)) return agreed;
     const later = this.#agreed(held.atMs + this.#options.followDownMs, held.heightBlocks, nowMs);
     return later !== undefined && later < held.heightBlocks ? later : undefined;
@@ -373,19 +505,21 @@ export class ChainView {
       return;
     }
     const { maxAgeMs, finalDepthBlocks } = this.#options;
+    const { votes, outstanding } = this.#voting();
     const said: number[] = [];
     const heights: number[] = [];
-    for (const { final, height } of this.#operators.values()) {
+    for (const { final, height } of votes) {
       if (height.heightBlocks > 0) heights.push(height.heightBlocks);
       if (final !== undefined && nowMs - final.atMs <= maxAgeMs) said.push(final.heightBlocks);
     }
-    // One of several may lie; then only the depth counts.
-    const isEnough = said.length >= Math.min(2, this.#operators.size);
-    const agreed = (isEnough ? agreedLow(said) : undefined) ?? (agreedLow(heights) ?? tip) - finalDepthBlocks;
+    // Fewer may lie; then only the depth counts.
+    const voters = votes.length + outstanding;
+    const agreed =
+      reachedByQuorum(said, voters) ??
+      Math.min(tip, reachedByQuorum(heights, heights.length) ?? tip) - finalDepthBlocks;
     const held = this.#final;
-    const voters = this.#operators.size;
-    // What one or two said is not held against more of them.
-    const isHeld = held !== undefined && (held.voters >= 3 || voters <= held.voters);
+    // What one or two said, or half of those known now, is not held against more of them.
+    const isHeld = held !== undefined && (voters <= held.voters || (held.voters >= 3 && held.voters > voters / 2));
     const next = Math.min(tip, isHeld ? Math.max(agreed, held.heightBlocks) : agreed);
     if (next < 0) this.#final = undefined;
     else if (!isHeld || next !== held.heightBlocks) this.#final = { heightBlocks: next, atMs: nowMs, voters };

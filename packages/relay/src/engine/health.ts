@@ -137,11 +137,15 @@ export class Health {
         service,
         result: isWrong ? "wrong_chain" : isUnreached ? "unreachable" : "bad",
       });
-      if (isWrong) this.#setChain("wrong");
-      else quality.probeFailed(nowMs, result.ok ? "error" : result.reason, latencyMs);
+      if (isWrong) {
+        this.#modules.view.isOfOtherChain(this.#options.endpoint.operator);
+        this.#setChain("wrong");
+      } else quality.probeFailed(nowMs, result.ok ? "error" : result.reason, latencyMs);
+      this.#modules.view.gaveNoHeight(this.#options.endpoint.operator);
       this.#setUp(false);
       return;
     }
+    this.#modules.view.gaveNoHeight(this.#options.endpoint.operator);
     metrics.count(relayProbesTotal, { service, result: "good" });
     this.#setChain("right");
     this.#setUp(true);

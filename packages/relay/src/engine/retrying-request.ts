@@ -261,10 +261,22 @@ class RetryingRequest {
     return last !== undefined && (!last.isError || (last.lastResort === "too_much" && reason !== "too_much"));
   }
 
-  /** Keeps the first answer from behind, or a newer one. */
+  /**
+   * Keeps the first answer from behind, or a newer one that can be true. While no height can be told from a lie, the lowest:
+   * it is a block that exists when fewer than all lie.
+   */
   #keepStale(stale: UpstreamAnswer): void {
     const last = this.#last;
-    if (last === undefined || last.isError || (stale.tipBlocks ?? -1) > (last.tipBlocks ?? -1)) this.#last = stale;
+    const tipOf = ({ tipBlocks = -1 }: UpstreamAnswer): number => tipBlocks;
+    const isBetter = (): boolean => {
+      if (last === undefined || last.isError) return true;
+      const nowMs = this.#tools.clock.monotonicMs();
+      const { view } = this.#job.context.memory;
+      if (view.isOpen(nowMs)) return tipOf(stale) < tipOf(last);
+      if (view.isTooHigh(tipOf(last), nowMs)) return true;
+      return tipOf(stale) > tipOf(last) && !view.isTooHigh(tipOf(stale), nowMs);
+    };
+    if (isBetter()) this.#last = stale;
     this.#preferNewest();
   }
 
@@ -291,6 +303,11 @@ class RetryingRequest {
   #fail(): void {
     const { job } = this;
     const { clock, closing } = this.#tools;
+    // Before a quorum was heard, it could not be told from the chain's.
+    const { view } = job.context.memory;
+    if (this.#last?.tipBlocks !== undefined && view.isTooHigh(this.#last.tipBlocks, clock.monotonicMs())) {
+      this.#last = undefined;
+    }
     // What is sold may be older than another's answer, but nothing else that was held to be wrong.
     if (this.#last !== undefined && (job.isFree || this.#last.lastResort === "behind")) {
       this.#over(this.#last);

@@ -2,6 +2,7 @@ import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
+import type { ViewMember } from "../chain-view/chain-view.ts";
 import { UNDECLARED } from "../families/free-call.ts";
 import type { BlockRef } from "../families/method-traits.ts";
 import type { ServiceMemory } from "../memory.ts";
@@ -94,6 +95,8 @@ export class ServiceContext {
       else list.push(one);
     }
     this.#targets = [...members.values()].flat();
+    // While a session is followed by another there may be no supplier, which says nothing of the chain.
+    if (this.#targets.length > 0) this.memory.view.setMembers(viewMembers(this.#targets));
     this.#pools = new Map(
       [...members].map(([rpcType, list]) => [
         rpcType,
@@ -190,6 +193,17 @@ export class ServiceContext {
     this.multiplexer.clear();
     this.memory.view.wrote();
   }
+}
+
+/** Operators of some targets, as they agree on heights. */
+function viewMembers(targets: readonly Target[]): readonly ViewMember[] {
+  const members = new Map<string, ViewMember>();
+  for (const { operator, endpoint, health } of targets) {
+    const known = members.get(operator);
+    const provider = known?.provider ?? endpoint.provider ?? operator;
+    members.set(operator, { operator, provider, isProbed: health.hasProbe || known?.isProbed === true });
+  }
+  return [...members.values()];
 }
 
 /** Equal for endpoints of the same back-end, operator and RPC type. */

@@ -2,13 +2,15 @@ import type { SigningHandle, SigningThreads } from "@turnpike/crypto";
 import { RelayRequestWriter } from "@turnpike/protocol";
 import type { GatewaySession } from "./gateway-session.ts";
 
-interface Kept {
+interface Entry {
   readonly ring: SigningHandle;
+  /** Last height at which suppliers serve the session. */
+  readonly graceEndHeight: bigint;
   readonly writers: Map<string, RelayRequestWriter>;
 }
 
 interface SessionSignersOptions {
-  /** Most sessions whose rings are kept. */
+  /** Maximum sessions with a ring; the oldest is dropped for one more. */
   readonly maxSessions: number;
 }
 
@@ -16,7 +18,7 @@ interface SessionSignersOptions {
 export class SessionSigners implements Disposable {
   readonly #options: SessionSignersOptions;
   readonly #threads: SigningThreads;
-  readonly #kept = new Map<string, Kept>();
+  readonly #entries = new Map<string, Entry>();
 
   constructor(options: SessionSignersOptions, modules: { readonly threads: SigningThreads }) {
     this.#options = options;
@@ -25,13 +27,13 @@ export class SessionSigners implements Disposable {
 
   /** Bytes of a signed RelayRequest for a supplier of the session; undefined when it could not be signed in time. */
   async sign(session: GatewaySession, operatorAddress: string, payload: Uint8Array): Promise<Uint8Array | undefined> {
-    const kept = this.#of(session);
-    let writer = kept.writers.get(operatorAddress);
+    const { ring, writers } = this.#of(session);
+    let writer = writers.get(operatorAddress);
     if (writer === undefined) {
       writer = new RelayRequestWriter(session.header, operatorAddress);
-      kept.writers.set(operatorAddress, writer);
+      writers.set(operatorAddress, writer);
     }
-    const signed = await this.#threads.ringSign(kept.ring, writer.digest(payload));
+    const signed = await this.#threads.ringSign(ring, writer.digest(payload));
     return signed.ok ? writer.finish(payload, signed.signature) : undefined;
   }
 
@@ -40,24 +42,37 @@ export class SessionSigners implements Disposable {
     this.#of(session);
   }
 
-  #of(session: GatewaySession): Kept {
-    const { sessionId } = session.header;
-    const known = this.#kept.get(sessionId);
-    if (known !== undefined) return known;
+  /** Drops sessions that suppliers no longer serve at a height: each has a ring, and a writer for each of its suppliers. */
+  dropEnded(heightBlocks: bigint): void {
+    for (const [sessionId, { graceEndHeight }] of this.#entries) {
+      if (graceEndHeight < heightBlocks) this.#drop(sessionId);
+    }
+  }
+
+  /** Drops all sessions: those of a chain that was restarted from genesis never end. */
+  dropAll(): void {
+    for (const sessionId of this.#entries.keys()) this.#drop(sessionId);
+  }
+
+  #of(session: GatewaySession): Entry {
+    const { header, graceEndHeight } = session;
+    const { sessionId } = header;
+    const existing = this.#entries.get(sessionId);
+    if (existing !== undefined) return existing;
     const ring = this.#threads.openRing({ members: session.ring, key: session.signer.privateKey });
-    const kept = { ring, writers: new Map<string, RelayRequestWriter>() };
-    this.#kept.set(sessionId, kept);
-    const [oldest] = this.#kept.keys();
-    if (oldest !== undefined && this.#kept.size > this.#options.maxSessions) this.#drop(oldest);
-    return kept;
+    const entry = { ring, graceEndHeight, writers: new Map<string, RelayRequestWriter>() };
+    this.#entries.set(sessionId, entry);
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined && this.#entries.size > this.#options.maxSessions) this.#drop(oldest);
+    return entry;
   }
 
   #drop(sessionId: string): void {
-    this.#kept.get(sessionId)?.ring[Symbol.dispose]();
-    this.#kept.delete(sessionId);
+    this.#entries.get(sessionId)?.ring[Symbol.dispose]();
+    this.#entries.delete(sessionId);
   }
 
   [Symbol.dispose](): void {
-    for (const sessionId of this.#kept.keys()) this.#drop(sessionId);
+    this.dropAll();
   }
 }

@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import type { ChainAnswer, ChainHead, PocketQueries } from "@turnpike/chain-client";
+import type { SigningThreads } from "@turnpike/crypto";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { chainParty } from "@turnpike/testkit/chain";
+import { engineOptions } from "../../test/engine-options.ts";
 import { SessionSource, type SessionSourceOptions } from "./session-source.ts";
+import { SessionSuppliers } from "./session-suppliers.ts";
 
 const GATEWAY = chainParty("gateway");
 const APPLICATION = chainParty("app");
@@ -174,6 +177,32 @@ suite("sessions of a gateway", () => {
     assert.equal(scene.id(), "s1");
     await scene.block();
     assert.equal(scene.id(), undefined);
+  });
+
+  test("the ring of a session is wiped when its grace has ended, and those of a replaced chain at once", async () => {
+    const scene = await sceneOf();
+    await using _ = scene.source;
+    let rings = 0;
+    const threads = {
+      openRing() {
+        rings++;
+        return { [Symbol.dispose]: () => void rings-- };
+      },
+    } as unknown as SigningThreads;
+    const modules = { source: scene.source, threads, clock: virtualClock(), metrics: noMetrics };
+    await using _suppliers = new SessionSuppliers({ ...engineOptions, extraRelaysPercent: 10 }, modules);
+    const counts: number[] = [];
+    for (let height = 19n; height < 10n * BLOCKS; ) {
+      height = await scene.block();
+      counts.push(rings);
+    }
+    assert.equal(scene.id(), "s9");
+    assert.equal(Math.max(...counts), 2, "one within its grace, and the one of now");
+    assert.equal(rings, 1);
+    scene.node.replacements++;
+    scene.node.chain = "t";
+    await scene.block(5n);
+    assert.deepEqual([scene.id(), rings], ["t0", 1]);
   });
 
   test("attack: an application whose stake is no number takes neither the others nor the start", async () => {

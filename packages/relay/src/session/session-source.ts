@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application } from "@turnpike/proto";
@@ -48,6 +49,9 @@ export interface SessionSourceModules {
 /** The sessions of one service changed: suppliers came or went. */
 export type SessionListener = (serviceId: string, sessions: readonly GatewaySession[]) => void;
 
+/** A block came; `isReplaced`: it is of a chain that was restarted from genesis. */
+export type HeightListener = (heightBlocks: bigint, isReplaced: boolean) => void;
+
 /** The applications of this gateway were looked at. */
 export type ApplicationsListener = () => void;
 
@@ -88,6 +92,7 @@ export class SessionSource implements AsyncDisposable {
   readonly #keys: ReadonlyMap<string, SigningKey>;
   readonly #slots = new Map<string, Slot>();
   readonly #listeners = new Set<SessionListener>();
+  readonly #heightListeners = new Set<HeightListener>();
   readonly #applicationsListeners = new Set<ApplicationsListener>();
   readonly #work = new Set<Promise<void>>();
   readonly #ended = new AbortController();
@@ -164,6 +169,12 @@ export class SessionSource implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
+  /** Calls back with each block, after its own sessions have ended. Dispose what is returned to stop. */
+  onHeight(listener: HeightListener): Disposable {
+    this.#heightListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#heightListeners.delete(listener) };
+  }
+
   /** Calls back each time after it was looked which applications there are. Dispose what is returned to stop. */
   onApplications(listener: ApplicationsListener): Disposable {
     this.#applicationsListeners.add(listener);
@@ -186,6 +197,7 @@ export class SessionSource implements AsyncDisposable {
       if (heightBlocks < slot.nextTry) continue;
       this.#run(this.#loadLater(slot, heightBlocks));
     }
+    for (const listener of this.#heightListeners) listener(heightBlocks, isReplaced);
   }
 
   async #loadLater(slot: Slot, heightBlocks: bigint): Promise<void> {
@@ -198,11 +210,7 @@ export class SessionSource implements AsyncDisposable {
 
   async #pause(ms: number, slot: Slot): Promise<void> {
     slot.isLoading = true;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
-    this.#ended.signal.addEventListener("abort", () => resolve(), { once: true });
-    await promise;
-    clearTimeout(timer);
+    await delay(ms, undefined, { signal: this.#ended.signal }).catch(() => {});
     slot.isLoading = false;
   }
 

@@ -44,6 +44,7 @@ function suppliersOf(
     sessionsOf: () => sessions,
     hasApplication: () => true,
     isCurrent: () => true,
+    onHeight: () => ({ [Symbol.dispose]() {} }),
     onChange(listener: SessionListener) {
       listeners.add(listener);
       return { [Symbol.dispose]: () => void listeners.delete(listener) };

@@ -25,7 +25,7 @@ export interface SessionSuppliersModules {
   readonly log?: Log;
 }
 
-/** Rings that are kept ready; the oldest is made again when it is needed. */
+/** Maximum sessions with a ring; the oldest is opened again when it is needed. */
 const MAX_SIGNED_SESSIONS = 1_024;
 /** What suppliers serve over gRPC. */
 const SEND_RELAY = "/pocket.service.RelayService/SendRelay";
@@ -38,7 +38,7 @@ export class SessionSuppliers implements AsyncDisposable {
   readonly #signers: SessionSigners;
   readonly #transport: SignedRelayTransport;
   readonly #sets = new Map<ServiceId, SessionSupplierSet>();
-  readonly #warming: Disposable;
+  readonly #listening: readonly Disposable[];
 
   constructor(options: SessionSuppliersOptions, modules: SessionSuppliersModules) {
     const { source, threads } = modules;
@@ -64,9 +64,14 @@ export class SessionSuppliers implements AsyncDisposable {
       },
     });
     // A session's ring is made before its first request.
-    this.#warming = source.onChange((_service, sessions) => {
+    const warming = source.onChange((_service, sessions) => {
       for (const session of sessions) this.#signers.warm(session);
     });
+    const dropping = source.onHeight((heightBlocks, isReplaced) => {
+      if (isReplaced) this.#signers.dropAll();
+      else this.#signers.dropEnded(heightBlocks);
+    });
+    this.#listening = [warming, dropping];
   }
 
   /** The sets of services, those without an application included: they may get one at any time. */
@@ -104,7 +109,7 @@ export class SessionSuppliers implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#warming[Symbol.dispose]();
+    for (const each of this.#listening) each[Symbol.dispose]();
     for (const set of this.#sets.values()) set[Symbol.dispose]();
     this.#signers[Symbol.dispose]();
     await this.#http[Symbol.asyncDispose]();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { constants, type ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer, isIP } from "node:net";
 import { suite, test } from "node:test";
@@ -75,6 +75,14 @@ suite("unary calls over gRPC", () => {
     assert.equal(server.sessions, 1, "calls share a connection");
     await client.send(server.url.replace("//", "//user:p%40ss@"));
     assert.equal(server.calls.at(-1)?.headers.authorization, `Basic ${Buffer.from("user:p@ss").toString("base64")}`);
+  });
+
+  test("a call that has ended leaves no listener on its signal", async () => {
+    await using server = await startGrpcServer(well);
+    await using client = transportOf();
+    const signal = AbortSignal.any([new AbortController().signal]);
+    assert.equal(shown(await client.send(server.url, { signal })), "200 answer");
+    assert.equal(getEventListeners(signal, "abort").length, 0);
   });
 
   test("a status of gRPC is the HTTP status that says the same, with its text", async () => {

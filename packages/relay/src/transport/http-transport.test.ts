@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { type AddressInfo, createServer, isIP, type Socket } from "node:net";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -343,4 +343,20 @@ test("a small body takes its room in the budget with its first byte, and gives i
   cancel.cancel?.();
   assert.deepEqual(await first, { ok: false, blame: "client", reason: "aborted", isNotSent: false });
   assert.equal(held, 0);
+});
+
+test("a call that has ended leaves no listener on its signal, which would retain a composite one", async () => {
+  await using upstream = await startUpstream((_call, response) => response.end("{}"));
+  await using transport = newTransport();
+  const handle = transport.backend(upstream.url) ?? assert.fail();
+  const { signal: stopping } = new AbortController();
+  const signal = AbortSignal.any([new AbortController().signal, stopping]);
+  const sent = [0, 1].map(() => transport.send({ handle }, { ...GET, signal }));
+  assert.equal(getEventListeners(signal, "abort").length, 1, "one for both");
+  for (const { ok } of await Promise.all(sent)) assert.ok(ok);
+  assert.equal(getEventListeners(signal, "abort").length, 0);
+  const again = transport.send({ handle }, { ...GET, signal });
+  assert.equal(getEventListeners(signal, "abort").length, 1);
+  assert.ok((await again).ok);
+  assert.equal(getEventListeners(signal, "abort").length, 0);
 });

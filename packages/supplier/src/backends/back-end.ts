@@ -1,4 +1,13 @@
-import { type Clock, Deadlines, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import {
+  type Clock,
+  Deadlines,
+  type EvmRules,
+  evmRefusal,
+  type Log,
+  type Metrics,
+  noMetrics,
+  silentLog,
+} from "@turnpike/base";
 import { HttpPool, RequestHead } from "@turnpike/http1";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
 import { type Dispatcher, errors, Pool } from "undici";
@@ -20,6 +29,8 @@ export interface HttpBackEndOptions {
   readonly healthPath?: string;
   /** Between two looks at {@link healthPath}; 5,000 by default. */
   readonly healthIntervalMs?: number;
+  /** For an EVM node: calls beyond these are answered here with a JSON-RPC error. */
+  readonly evmRules?: EvmRules;
 }
 
 interface HttpBackEndModules {
@@ -191,6 +202,8 @@ export class HttpBackEnd implements AsyncDisposable {
     if (this.isPaused) return { kind: "down" };
     const path = backEndPath(this.#base, request.url);
     if (path === undefined || !isMethod(request.method)) return { kind: "bad-request" };
+    const refusal = this.#refusalOf(request.body);
+    if (refusal !== undefined) return { kind: "answer", answer: refusal };
     const headers = backEndHeaders(request.headers, this.#options.headers, parties);
     const head = this.#poolHead(request, path, headers);
     if (head === undefined) return this.#askOtherwise(request, path, headers, signal);
@@ -210,6 +223,14 @@ export class HttpBackEnd implements AsyncDisposable {
     this.#onAnswer();
     if (result.kind === "stream") return { ...result, body: bounded(result.body, maxAnswerBytes) };
     return result.kind === "answer" ? result : { kind: "too-large" };
+  }
+
+  /** The answer to a body that may not reach an EVM node. It says nothing of the node's health. */
+  #refusalOf(body: Uint8Array): HttpResponsePayload | undefined {
+    const { evmRules } = this.#options;
+    const text = evmRules === undefined || body.length === 0 ? undefined : evmRefusal(body, evmRules);
+    if (text === undefined) return undefined;
+    return { statusCode: 200, headers: [["Content-Type", ["application/json"]]], body: Buffer.from(text) };
   }
 
   /** The head of a request that the pool can send; undefined for others, which undici sends or refuses. */

@@ -224,7 +224,11 @@ suite("relays over gRPC", () => {
     for (const sent of [0, 3, 890_000]) {
       assert.equal(await client.begin(900_000, sent), String(status.DEADLINE_EXCEEDED), `${sent} bytes`);
     }
-    assert.equal((await rig.send(rig.sign(jsonRpcPayload("x".repeat(800_000))))).status, 200);
+    // On a slow machine a request may take longer than that.
+    await eventually(
+      "room",
+      async () => (await rig.send(rig.sign(jsonRpcPayload("x".repeat(800_000))))).status === 200,
+    );
   });
 
   test("a client that does not read its answer does not hold it", async () => {

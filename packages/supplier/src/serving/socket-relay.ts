@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Log, Metrics } from "@turnpike/base";
+import { type EvmRules, evmRefusal, type Log, type Metrics } from "@turnpike/base";
 import type { ChainHead } from "@turnpike/chain-client";
 import { decodeRelayRequest, encodeHttpResponsePayload, relayBytes } from "@turnpike/protocol";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
@@ -31,6 +31,8 @@ export interface SocketBackEnd {
   readonly headers: Readonly<Record<string, string>>;
   /** Largest frame of the back-end. */
   readonly maxAnswerBytes: number;
+  /** For an EVM node: frames beyond these are answered here with a JSON-RPC error. */
+  readonly evmRules?: EvmRules;
 }
 
 interface SocketRelaysOptions {
@@ -258,6 +260,14 @@ class SocketRelay {
     this.#session = session;
     const heightBlocks = this.#modules.head.newest?.heightBlocks ?? 0n;
     if (heightBlocks > session.header.sessionEndBlockHeight) return this.#expire(session);
+    const { evmRules } = this.#target;
+    const refusal = evmRules === undefined ? undefined : evmRefusal(request.payload, evmRules);
+    if (refusal !== undefined) {
+      this.#requestBytes = bytes;
+      // Counted as a relay, as an answer of the back-end is; to notifications alone there is none.
+      if (refusal !== "") this.#onBackEndFrame(Buffer.from(refusal), isBinary);
+      return;
+    }
     const backEnd = this.#backEnd ?? (await this.#connect());
     if (this.#isOver || backEnd.readyState !== WebSocket.OPEN) return;
     this.#requestBytes = bytes;

@@ -38,33 +38,59 @@ interface Runner {
   readonly child: ChildProcess;
   /** The next JSON document on its output. */
   next(): Promise<Record<string, unknown>>;
+  /** The next event of this text. Others may come before it: on a slow machine the chain stalls, and goes on. */
+  event(text: RegExp): Promise<string>;
 }
 
 function startCommand(home: string): Runner {
   const args = [BIN, "chain", "testnet", "start", "--home", home, "--json"];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (): Promise<Record<string, unknown>> => {
+    const { value, done } = await lines.next();
+    assert.ok(done !== true, "it ended");
+    return JSON.parse(String(value)) as Record<string, unknown>;
+  };
   return {
     child,
-    async next() {
-      const { value, done } = await lines.next();
-      assert.ok(done !== true, "it ended");
-      return JSON.parse(String(value)) as Record<string, unknown>;
+    next,
+    async event(text) {
+      for (;;) {
+        const { event } = await next();
+        if (text.test(String(event))) return String(event);
+      }
     },
   };
 }
 
 const ip = (...args: string[]): string => spawnSync("ip", args, { encoding: "utf8" }).stdout;
 
-/** Waits for a block of the chain above one. Gives its height. */
-async function heightAbove(rpc: string, least: number): Promise<number> {
-  return eventually(`a block above ${least}`, async () => {
-    const { result } = (await (await fetch(`${rpc}/status`)).json()) as {
+/** Two processes of each node share the machine with other tests; a block needs several turns of all of them. */
+const BLOCK_PATIENCE_MS = 150_000;
+
+const textAt = async (url: string): Promise<string> => (await fetch(url)).text();
+
+/** Waits for a block of the chain above a height. Returns its height; without one, the error has the node's state. */
+async function heightAbove(rpc: string, heightBlocks: number): Promise<number> {
+  const look = async (): Promise<number | false> => {
+    const { result } = JSON.parse(await textAt(`${rpc}/status`)) as {
       result: { sync_info: { latest_block_height: string } };
     };
-    const height = Number(result.sync_info.latest_block_height);
-    return height > least && height;
-  });
+    const newest = Number(result.sync_info.latest_block_height);
+    return newest > heightBlocks && newest;
+  };
+  try {
+    return await eventually(`a block above ${heightBlocks}`, look, BLOCK_PATIENCE_MS);
+  } catch (cause) {
+    const state = await Promise.all(["consensus_state", "net_info"].map((name) => textAt(`${rpc}/${name}`)));
+    assert.fail(`no block above ${heightBlocks}: ${String(cause)}\n${state.join("\n")}`);
+  }
+}
+
+/** CometBFT of the processes of a node. */
+function cometOf(pids: readonly number[]): number {
+  const comet = pids.find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "start");
+  return comet ?? assert.fail("CometBFT does not run");
 }
 
 function pidsIn(testnet: Testnet): number[] {
@@ -116,12 +142,9 @@ suite("a testnet in namespaces", { timeout: 480_000, skip: await reasonToSkip() 
     assert.match(second.error.message, new RegExp(`node0 of .* is run by process ${runner.child.pid} already`));
     assert.deepEqual(pidsIn(testnet), pids, "the refused one changed nothing");
 
-    const comet = pids.find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "start");
-    assert.ok(comet !== undefined);
-    process.kill(comet, "SIGKILL");
-    const { event } = await runner.next();
+    process.kill(cometOf(pids), "SIGKILL");
     assert.match(
-      String(event),
+      await runner.event(/^node0: cometbft/),
       /^node0: cometbft was ended by SIGKILL; its log is .*\/node0\/logs\/cometbft\.log; bring it back,/,
     );
     assert.equal(runner.child.exitCode, null);
@@ -169,10 +192,13 @@ suite("a testnet in namespaces", { timeout: 480_000, skip: await reasonToSkip() 
     const height = await heightAbove(rpc, 1);
     const dead = pidsOf(second);
     assert.equal(dead.length, 2);
-    for (const pid of dead) process.kill(pid, "SIGKILL");
-    const { event } = await runner.next();
+    // CometBFT first: it ends by itself soon after its application.
+    const comet = cometOf(dead);
+    process.kill(comet, "SIGKILL");
+    for (const pid of dead) if (pid !== comet) process.kill(pid, "SIGKILL");
+    const event = await runner.event(/^node1: \w+ was ended/);
     const command = `npx turnpike chain testnet start --home '${pair}' --node node1`;
-    assert.ok(String(event).endsWith(`; bring it back, in another terminal: ${command}`), String(event));
+    assert.ok(event.endsWith(`; bring it back, in another terminal: ${command}`), event);
     const { error, out } = await startSecond("--json");
     assert.equal(error, undefined);
     assert.deepEqual(JSON.parse(out), { node: "node1", startedAgainBy: runner.child.pid, rpc });
@@ -180,15 +206,10 @@ suite("a testnet in namespaces", { timeout: 480_000, skip: await reasonToSkip() 
 
     // CometBFT alone dies: the application, which is of no use then, is started anew, too.
     const whole = pidsOf(second);
-    const comet = whole.find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1] === "start");
-    assert.ok(comet !== undefined);
-    process.kill(comet, "SIGKILL");
-    // Until it is told of, the command may find nothing dead. What is told before is of the first time.
-    for (let isAgain = false, isTold = false; !isTold; ) {
-      const { event: next } = await runner.next();
-      isAgain ||= next === "node1: runs again";
-      isTold = isAgain && String(next).includes("cometbft was ended");
-    }
+    process.kill(cometOf(whole), "SIGKILL");
+    // Until it is reported, the command may find nothing dead. What is reported before is of the first time.
+    await runner.event(/^node1: runs again$/);
+    await runner.event(/^node1: cometbft was ended/);
     const again = await startSecond();
     assert.equal(again.error, undefined);
     assert.match(again.out, new RegExp(`^node1: process ${runner.child.pid} starts it again\nnode1: runs again; `));

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SettlementId } from "@turnpike/base";
+import { claimed, NETWORK, newPayer, openLedger, testServer } from "../../test/ledger-fixtures.ts";
+import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
+
+const server = testServer();
+
+const GAS = 100_000n;
+const walletOf = (code: string): WalletSubjects => ({ payer: newPayer(), classes: [`code:${code}`] });
+const admit = (ledger: Ledger, id: SettlementId, wallet: WalletSubjects): Promise<WalletAdmission> =>
+  ledger.admitWallet(id, NETWORK, wallet);
+const end = (ledger: Ledger, id: SettlementId, wallet: WalletSubjects, isLost: boolean): Promise<void> =>
+  ledger.endWallet(id, NETWORK, wallet, { gas: GAS, isLost });
+
+/** Admits a new payment and ends it. */
+async function run(ledger: Ledger, wallet: WalletSubjects, isLost: boolean): Promise<SettlementId> {
+  const id = await claimed(ledger);
+  assert.equal(await admit(ledger, id, wallet), "admitted");
+  await end(ledger, id, wallet, isLost);
+  return id;
+}
+
+test("new payers of one code have one place, and twice as many with as many successes; processes share them", async () => {
+  const url = await server().database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const [first, second] = [await claimed(one), await claimed(two)];
+  const wallets = [walletOf("a"), walletOf("a")] as const;
+  assert.equal(await admit(one, first, wallets[0]), "admitted");
+  assert.equal(await admit(one, first, wallets[0]), "admitted", "its own place");
+  assert.equal(await admit(two, second, wallets[1]), "wait");
+  assert.equal(await admit(two, await claimed(two), walletOf("b")), "admitted", "another code");
+  await end(one, first, wallets[0], false);
+  assert.equal(await admit(two, second, wallets[1]), "admitted");
+  await end(two, second, wallets[1], false);
+  const admissions: WalletAdmission[] = [];
+  for (let count = 0; count < 3; count++) admissions.push(await admit(one, await claimed(one), walletOf("a")));
+  assert.deepEqual(admissions, ["admitted", "admitted", "wait"]);
+});
+
+test("the place of a claim that was released is free", async () => {
+  await using ledger = await openLedger(await server().database());
+  const id = await claimed(ledger);
+  assert.equal(await admit(ledger, id, walletOf("a")), "admitted");
+  const other = await claimed(ledger);
+  assert.equal(await admit(ledger, other, walletOf("a")), "wait");
+  await ledger.release(id, "PAYMENT_SIMULATION_FAILED");
+  assert.equal(await admit(ledger, other, walletOf("a")), "admitted");
+});
+
+test("a loss pauses its payer and a code that settled less; the pause grows, and the payment is never admitted again", async () => {
+  await using ledger = await openLedger(await server().database());
+  const wallet = walletOf("a");
+  const id = await run(ledger, wallet, true);
+  await end(ledger, id, wallet, true);
+  assert.equal(await admit(ledger, id, wallet), "lost");
+  assert.equal(await admit(ledger, await claimed(ledger), wallet), "blocked");
+  assert.equal(await admit(ledger, await claimed(ledger), walletOf("a")), "blocked");
+  const pause = await ledger.walletPauseSeconds(NETWORK, walletOf("a"));
+  assert.ok(pause > 50 && pause <= 60, `${pause}: counted once`);
+  assert.equal(await ledger.walletPauseSeconds(NETWORK, walletOf("b")), 0);
+  // One that was signed before the loss.
+  await end(ledger, await claimed(ledger), walletOf("a"), true);
+  const longer = await ledger.walletPauseSeconds(NETWORK, walletOf("a"));
+  assert.ok(longer > 110 && longer <= 120, String(longer));
+});
+
+test("attack: failing with a wallet that many use blocks neither those that settled before nor new ones", async () => {
+  await using ledger = await openLedger(await server().database());
+  const buyer = walletOf("common");
+  for (let count = 0; count < 5; count++) await run(ledger, count === 0 ? buyer : walletOf("common"), false);
+  const attackers = [walletOf("common"), walletOf("common"), walletOf("common")];
+  for (const attacker of attackers) await run(ledger, attacker, true);
+  for (const attacker of attackers) assert.equal(await admit(ledger, await claimed(ledger), attacker), "blocked");
+  assert.equal(await admit(ledger, await claimed(ledger), buyer), "admitted");
+  assert.equal(await admit(ledger, await claimed(ledger), walletOf("common")), "admitted");
+  assert.equal(await ledger.walletPauseSeconds(NETWORK, walletOf("common")), 0);
+});
+
+test("attack: codes of their own have four places together, and one after 1,000,000 gas was lost", async () => {
+  await using ledger = await openLedger(await server().database());
+  const open: (readonly [SettlementId, WalletSubjects])[] = [];
+  const next = async (): Promise<WalletAdmission> => {
+    const wallet = walletOf(`own ${open.length} ${newPayer()}`);
+    const id = await claimed(ledger);
+    const admission = await admit(ledger, id, wallet);
+    if (admission === "admitted") open.push([id, wallet]);
+    return admission;
+  };
+  const all: WalletAdmission[] = [];
+  for (let count = 0; count < 5; count++) all.push(await next());
+  assert.deepEqual(all, ["admitted", "admitted", "admitted", "admitted", "wait"]);
+  for (const [id, wallet] of open.splice(0)) await end(ledger, id, wallet, true);
+  for (let count = 0; count < 7; count++) await run(ledger, walletOf(`other ${count}`), true);
+  assert.deepEqual([await next(), await next()], ["admitted", "wait"]);
+});
+
+test("an account without code takes no place, and a loss of one that was not admitted counts", async () => {
+  await using ledger = await openLedger(await server().database());
+  const plain: WalletSubjects = { payer: newPayer(), classes: [] };
+  for (let count = 0; count < 10; count++) {
+    const id = await claimed(ledger);
+    assert.equal(await admit(ledger, id, plain), "admitted");
+    await end(ledger, id, plain, false);
+  }
+  const id = await claimed(ledger);
+  const delegated = { ...plain, classes: ["delegate:0x01", "code:a"] };
+  await end(ledger, id, delegated, true);
+  assert.equal(await admit(ledger, id, plain), "lost");
+  assert.equal(await admit(ledger, await claimed(ledger), walletOf("a")), "blocked");
+});
