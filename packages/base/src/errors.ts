@@ -219,6 +219,13 @@ export const ERRORS = {
   SHUTTING_DOWN: row(503, -32503, true, "The gateway is stopping.", "Send the request again."),
   INTERNAL: row(500, -32603, true, "Something failed on our side.", "Try again; report the request id."),
   // the admin API
+  SELLER_KEY_UNKNOWN: row(
+    401,
+    -32600,
+    false,
+    "The key is not a seller's of this facilitator.",
+    "Send Authorization: Bearer <key> with the key that the operator gave you.",
+  ),
   UNAUTHORIZED: row(401, -32600, false, "The admin token is missing or wrong.", "Send Authorization: Bearer <token>."),
   ADMIN_NOT_FOUND: row(
     404,

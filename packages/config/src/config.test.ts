@@ -248,6 +248,21 @@ suite("config", () => {
     assert.ok(loadConfig({ file: yaml(config({ confirmations: 45 }, { settleWaitMs: 100_000 })), env: {} }));
   });
 
+  test("refuses sellers that share a name or a key", () => {
+    const [one, two] = ["a".repeat(64), "b".repeat(64)];
+    const config = (sellers: object) => JSON.stringify({ facilitator: { sellers } });
+    const seller = { name: "shop", keySha256: one };
+    assert.match(
+      refused(config([seller, { name: "shop", keySha256: two }])),
+      /sellers\[1\]\.name: the same as of .*\[0\]/,
+    );
+    assert.match(refused(config([seller, { name: "other", keySha256: one }])), /sellers\[1\]\.keySha256: the same/);
+    assert.match(refused(config([{ name: "shop", keySha256: "secret" }])), /keySha256/);
+    assert.ok(
+      loadConfig({ file: yaml(config([seller, { name: "other", keySha256: two, priceUsd: "0.002" }])), env: {} }),
+    );
+  });
+
   test("refuses two tokens of one chain that say different things of the chain", () => {
     const asset = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
     const two = (change: object, network = NETWORK.network) =>

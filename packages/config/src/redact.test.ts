@@ -83,6 +83,7 @@ suite("what an operator sees of a configuration", () => {
     const harmless = [
       "payment.relayer.keysFile",
       "facilitator.relayer.keysFile",
+      "facilitator.sellers[0].keySha256",
       "payment.networks[0].relayer.keysFile",
       "redis.keyPrefix",
       "supplier.keys[0].operatorKeyFile",

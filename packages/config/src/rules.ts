@@ -145,6 +145,18 @@ function networkFaults({ payment: { networks, settleMarginMs, settleWaitMs } }: 
   return faults;
 }
 
+/** Sellers are distinguished by their names and keys. */
+function sellerFaults({ facilitator: { sellers } }: Config): string[] {
+  return (["name", "keySha256"] as const).flatMap((key) =>
+    sellers.flatMap((seller, at) => {
+      const twin = sellers.findIndex((other) => other[key] === seller[key]);
+      return twin === at
+        ? []
+        : [`facilitator.sellers[${at}].${key}: the same as of facilitator.sellers[${twin}]; give it another`];
+    }),
+  );
+}
+
 /** Rules that a schema cannot say: one line for each fault, with the path and the fix. */
 export function ruleFaults(config: Config): string[] {
   const faults = [
@@ -175,7 +187,7 @@ export function ruleFaults(config: Config): string[] {
       "facilitator.relayer: has keys of payment.relayer; give it others, or both would use the same nonces of one account",
     );
   }
-  faults.push(...networkFaults(config), ...profitFaults(config));
+  faults.push(...networkFaults(config), ...profitFaults(config), ...sellerFaults(config));
   for (const [id, supplier] of Object.entries(config.suppliers)) {
     for (const [at, endpoint] of supplier.endpoints.entries()) {
       if (Object.keys(endpoint.urls).length === 0) {

@@ -192,3 +192,34 @@ export const NETWORK = entry(
   },
   "One token on one chain that payments are taken in.",
 );
+
+/** A third party whose sales the facilitator settles. */
+export const SELLER = entry(
+  {
+    name: Type.String({
+      pattern: "^[a-z0-9][a-z0-9-]{0,31}$",
+      description: "Its name in the ledger and in limits. No default.",
+      "x-expected": "1 to 32 lower-case letters, digits and dashes",
+    }),
+    keySha256: Type.String({
+      pattern: "^[0-9a-f]{64}$",
+      description:
+        "SHA-256 of its key in lower-case hex. The key is random, of 32 characters at least: it sends it as `Authorization: Bearer <key>`. No default.",
+      "x-expected": "64 lower-case hex digits",
+    }),
+    payTo: list(address("Receiver."), 1_000, "Receivers of its sales. Empty: any."),
+    settlementsPerDay: integer(10_000, 1, 1_000_000_000, "Its settlements a day (UTC); more are answered 429."),
+    settlementsPerPayer: integer(
+      10_000,
+      1,
+      1_000_000_000,
+      "Its settlements a day of one payer; more are answered 429.",
+    ),
+    priceUsd: Type.Optional(
+      priceUsd(
+        "What it pays you for a settlement, in US dollars: that, and not the sale's amount, is what `whenUnprofitable` compares with the cost. No default: it pays nothing.",
+      ),
+    ),
+  },
+  "A third party whose sales the facilitator settles.",
+);

@@ -22,7 +22,7 @@ import { CHAIN } from "./schema-chain.ts";
 import { GATEWAY } from "./schema-gateway.ts";
 import { LIMITS, REDIS, unpaid } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
-import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
+import { NETWORK, RELAYER, RELAYER_KEYS, SELLER } from "./schema-payment.ts";
 import { PORTAL_DB } from "./schema-portal.ts";
 import { PROTOCOL, SUPPLIER_SECTION } from "./schema-protocol.ts";
 import { CROSS_CHECK, LOGS, RELAY } from "./schema-relay.ts";
@@ -196,9 +196,25 @@ export const CONFIG_SCHEMA = Type.Object(
         payToAllowed: list(
           address("Receiver."),
           1_000,
-          "Receivers that it settles for; settling costs gas. Empty: each `payTo` of `payment.networks`.",
+          "The operator's own receivers that it settles for; settling costs gas. Empty: each `payTo` of `payment.networks`. Those of third parties belong in `sellers`.",
         ),
-        payToAny: flag(false, "True: it settles for any receiver, and pays the gas for any client."),
+        payToAny: flag(
+          false,
+          "True: it settles for any receiver, and pays the gas for any client, within `keyless`. Such sales bring nothing: `whenUnprofitable` refuses them unless it is `settle`.",
+        ),
+        sellers: list(
+          SELLER,
+          1_000,
+          "Third parties whose sales it settles, each by a key of its own. Empty: none, and an `Authorization` header means nothing.",
+        ),
+        keyless: section(
+          {
+            settlementsPerDay: integer(10_000, 1, 1_000_000_000, "Of all such sales together."),
+            settlementsPerPayer: integer(250, 1, 1_000_000_000, "Of one payer."),
+            settlementsPerReceiver: integer(2_500, 1, 1_000_000_000, "Of one receiver."),
+          },
+          "Most settlements a day (UTC) for third parties without a key, under `payToAny`: they pay nothing for the gas. More are answered 429. Counted in the ledger, for all processes together.",
+        ),
         minAmountUnits: integer(
           1_000,
           1,

@@ -18,6 +18,7 @@ export type {
   SupportedResponse,
   VerifyResponse,
 } from "./facilitator/results.ts";
+export { sellerService } from "./facilitator/sellers.ts";
 export {
   createFacilitatorServer,
   type FacilitatorServer,

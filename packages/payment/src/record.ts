@@ -83,6 +83,7 @@ export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
   return {
     network: option.network,
     asset: option.asset,
+    payTo: option.payTo,
     from: authorization.from,
     kind: verified.kind,
     value: authorization.value,

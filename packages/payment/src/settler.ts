@@ -1,10 +1,13 @@
-import type { Address, NetworkId } from "@turnpike/base";
+import type { Address, NetworkId, ServiceId } from "@turnpike/base";
 import type { Evidence, PayerKind, PaymentRecord, PaymentRefusal, StoredAnswer } from "./types.ts";
 
 /** A verified payment before anything is claimed or done for it. */
 export interface Sale {
   readonly network: NetworkId;
   readonly asset: Address;
+  readonly payTo: Address;
+  /** Name of the sale in the ledger, where it is known. */
+  readonly serviceId?: ServiceId;
   readonly from: Address;
   readonly kind: PayerKind;
   /** In the asset's smallest unit. */

@@ -15,7 +15,7 @@ import {
 } from "@turnpike/base";
 import { Facilitator, type FacilitatorOptions } from "../src/facilitator/facilitator.ts";
 import type { Ledger } from "../src/ledger-types.ts";
-import type { Settler } from "../src/settler.ts";
+import type { Sale, Settler } from "../src/settler.ts";
 import type { DecodedPayment, PaymentRecord, PaymentRefusal } from "../src/types.ts";
 import { newAnswer, newEvidence } from "./ledger-fixtures.ts";
 
@@ -61,7 +61,12 @@ export class StandInSettler implements Settler {
   instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
   /** What every sale is refused with. */
   refused: PaymentRefusal | undefined;
-  refusal = () => this.refused;
+  /** Sales whose refusal was asked for. */
+  readonly sales: Sale[] = [];
+  refusal = (sale: Sale) => {
+    this.sales.push(sale);
+    return this.refused;
+  };
   readonly #waiting = new Map<string, Set<() => void>>();
   async settle(payment: PaymentRecord, _answer: unknown, signal: AbortSignal) {
     if (this.instead !== undefined) await this.instead(payment);
@@ -160,6 +165,8 @@ export interface Sender {
   readonly forwarded?: string;
   /** `Idempotency-Key` */
   readonly key?: string;
+  /** `Authorization` */
+  readonly authorization?: string;
   /** Ends the connection. */
   readonly signal?: AbortSignal;
 }
@@ -169,13 +176,14 @@ export function postTo(
   url: string,
   path: "verify" | "settle",
   body: string,
-  { localAddress = "127.0.0.1", forwarded, key, signal }: Sender = {},
+  { localAddress = "127.0.0.1", forwarded, key, authorization, signal }: Sender = {},
 ): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>();
   const headers = {
     "content-type": "application/json",
     ...(forwarded === undefined ? {} : { "x-forwarded-for": forwarded }),
     ...(key === undefined ? {} : { "idempotency-key": key }),
+    ...(authorization === undefined ? {} : { authorization }),
   };
   const opts = { method: "POST", localAddress, headers, agent: false, ...(signal === undefined ? {} : { signal }) };
   const sent = request(`${url}/${path}`, opts);

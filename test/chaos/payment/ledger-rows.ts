@@ -25,6 +25,7 @@ export const TABLES = [
   "relayers",
   "blocked_payers",
   "open_results",
+  "settlement_budgets",
   "wallet_risks",
   "wallet_runs",
 ] as const;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { Labels, MetricSpec } from "@turnpike/base";
+import type { Address, Labels, MetricSpec } from "@turnpike/base";
 import { newPrivateKey } from "@turnpike/client";
 import { type Config, loadConfig, relayerKeysByNetwork } from "@turnpike/config";
+import { sellerService } from "@turnpike/payment";
 import { chainParty } from "@turnpike/testkit/chain";
 import { checkRun } from "./check.ts";
 import { reportCurve } from "./curve.ts";
@@ -242,6 +243,19 @@ suite("what the parts are told of the networks", () => {
     const networks = [NETWORK, { ...NETWORK, network: "eip155:1" }];
     const keys = new Map([["eip155:84532", [newPrivateKey()] as const]]);
     assert.throws(() => engineOptions(configOf({ payment: { networks } }), keys, "x"), /no key .* on eip155:1;/);
+  });
+
+  test("a third party's sale brings what its seller pays, an operator's own its amount", () => {
+    const [third, listed] = [`0x${"03".repeat(20)}`, `0x${"04".repeat(20)}`] as const;
+    const shop = { name: "shop", keySha256: "a".repeat(64), priceUsd: "0.002" };
+    const config = configOf({ facilitator: { sellers: [shop], payToAllowed: [listed] } });
+    const feeUsd = engineOptions(config, keysOf(config), "x", () => config).networks[0]?.profit?.()?.feeUsd;
+    assert.ok(feeUsd !== undefined);
+    assert.equal(feeUsd({ payTo: NETWORK.payTo as Address }), undefined);
+    assert.equal(feeUsd({ payTo: listed }), undefined);
+    assert.equal(feeUsd({ payTo: third }), 0n);
+    assert.equal(feeUsd({ payTo: third, serviceId: sellerService("shop") }), 2_000_000_000n);
+    assert.equal(feeUsd({ payTo: third, serviceId: sellerService("other") }), 0n);
   });
 
   test("the profit rule is that of the configuration in effect, with prices as they are written", () => {

@@ -6,7 +6,7 @@ import { PrometheusMetrics, startMetricsServer } from "@turnpike/telemetry";
 import { productVersion } from "../cli/version.ts";
 import { LONGEST_SETTLE_WAIT_MS, requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
-import { accountOf } from "./networks.ts";
+import { accountOf, ownReceivers } from "./networks.ts";
 import { offeredOptions } from "./offers.ts";
 import { openPayments } from "./payment.ts";
 
@@ -61,7 +61,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metrics = new PrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
-  const { payToAny, payToAllowed, minAmountUnits, host, port } = config.facilitator;
+  const { payToAny, payToAllowed, sellers, keyless, minAmountUnits, host, port } = config.facilitator;
   const { maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient } = config.facilitator;
   const { maxConnections, maxConnectionsPerClient } = config.facilitator;
   const requests = { maxBodyBytes, trustedProxies, maxConcurrentRequests, maxConcurrentPerClient };
@@ -75,6 +75,11 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
         version,
       })),
       ...(payToAny ? {} : { payToAllowed: receivers }),
+      sellers: {
+        ownReceivers: ownReceivers(config),
+        sellers: sellers.map((seller) => ({ ...seller, receivers: seller.payTo })),
+        keyless,
+      },
       minAmountUnits: BigInt(minAmountUnits),
       settleWaitMs: Math.min(config.payment.settleWaitMs, LONGEST_SETTLE_WAIT_MS),
       // The other places are for payments that are brought for the first time, and for verifications.

@@ -10,6 +10,7 @@ import {
   PRICE_DECIMALS,
   type ProfitRule,
   type RemoteSettlerOptions,
+  sellerService,
   type TransactionBounds,
   type VerifierNetwork,
   type VerifierOptions,
@@ -102,6 +103,11 @@ export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): 
   };
 }
 
+/** Receivers whose sales are the operator's own. */
+export function ownReceivers({ payment, facilitator }: Config): readonly Address[] {
+  return [...payment.networks.map(({ payTo }) => payTo), ...facilitator.payToAllowed];
+}
+
 const priceOf = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);
 
 /** The rule of a chain for sales that cost more than they bring; undefined when it is not there any more. */
@@ -110,8 +116,14 @@ function profitRule(config: Config, network: string): ProfitRule | undefined {
   const [first] = tokens;
   if (first === undefined) return undefined;
   const { whenUnprofitable, maxCostPercent, coinPriceUsd } = networkRelayer(config, first);
+  const owners = new Set(ownReceivers(config).map((receiver) => receiver.toLowerCase()));
+  const fees = new Map(
+    config.facilitator.sellers.map(({ name, priceUsd = "0" }) => [sellerService(name), priceOf(priceUsd)]),
+  );
   return {
     whenUnprofitable,
+    feeUsd: ({ payTo, serviceId }) =>
+      owners.has(payTo.toLowerCase()) ? undefined : ((serviceId && fees.get(serviceId)) ?? 0n),
     maxCostPercent,
     coinPriceUsd: coinPriceUsd === undefined ? undefined : priceOf(coinPriceUsd),
     assets: new Map(

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { type Address, decimalToUnits, type Labels, type NetworkId, noMetrics, silentLog } from "@turnpike/base";
+import {
+  type Address,
+  decimalToUnits,
+  type Labels,
+  type NetworkId,
+  noMetrics,
+  type ServiceId,
+  silentLog,
+} from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import type { Sale } from "../settler.ts";
 import type { PayerKind, PaymentRecord } from "../types.ts";
@@ -75,6 +83,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
 const sale = (change: Partial<Sale> = {}): Sale => ({
   network: NETWORK,
   asset: ASSET,
+  payTo: `0x${"02".repeat(20)}`,
   from: `0x${"01".repeat(20)}`,
   kind: "eoa",
   value: 5_000n,
@@ -101,6 +110,23 @@ function item(queuedAtMs = 0, change: { value?: bigint; kind?: PayerKind; validB
 }
 
 suite("refusing sales that cost more than they bring", () => {
+  test("attack: a third party's sale is measured by what it pays for its settlement, whatever its amount", () => {
+    const fees = new Map([["seller:shop", usd("0.004")]]);
+    const to = rig({
+      feeUsd: ({ payTo, serviceId = "" }) => (payTo === sale().payTo ? undefined : (fees.get(serviceId) ?? 0n)),
+    });
+    to.state.baseFee = 31n * (GWEI / 1_000n);
+    const third = { payTo: `0x${"03".repeat(20)}`, value: 10n ** 12n } as const;
+    assert.equal(to.guard.refusal(sale()), undefined, "the operator's own");
+    assert.equal(to.guard.refusal(sale(third))?.code, "SETTLEMENT_UNPROFITABLE", "a million dollars of a third party");
+    const shop = "seller:shop" as ServiceId;
+    assert.equal(to.guard.refusal(sale({ ...third, serviceId: shop }))?.code, "SETTLEMENT_UNPROFITABLE");
+    fees.set(shop, usd("0.0042"));
+    assert.equal(to.guard.refusal(sale({ ...third, serviceId: shop, value: 1n })), undefined);
+    to.state.rule = { ...to.state.rule, assets: new Map() };
+    assert.equal(to.guard.refusal(sale(third))?.code, "SETTLEMENT_UNPROFITABLE", "its token has no price");
+  });
+
   test("by the current fee: served while it pays for a transaction, refused with a wait when it does not", () => {
     const to = rig();
     to.state.baseFee = 37n * (GWEI / 1_000n);

@@ -7,7 +7,7 @@ import type { GasCosts } from "./gas-costs.ts";
 import type { SeenHead } from "./head-tracker.ts";
 import { settlementCostPerPaymentUsd, settlementGasPerPayment, settlementUnprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
-import { approximateUsd, isOverShare, type ProfitRule, usdOfUnits, usdOfWei } from "./profit.ts";
+import { approximateUsd, isOverShare, type ProfitRule, usdOfPrice, usdOfUnits, usdOfWei } from "./profit.ts";
 import type { QueueItem } from "./queue.ts";
 
 /** Fees and batches that costs are estimated with. */
@@ -164,19 +164,21 @@ export class ProfitGuard {
 }
 
 /** What a sale brings. */
-type Sold = Pick<Sale, "asset" | "value">;
+type Sold = Pick<Sale, "asset" | "value" | "payTo" | "serviceId">;
 
-function saleOf({ payment: { key, value } }: QueueItem): Sold {
-  return { asset: key.asset, value };
+function saleOf({ payment: { key, value, payTo, serviceId } }: QueueItem): Sold {
+  return { asset: key.asset, value, payTo, serviceId };
 }
 
 /** What these sales bring together; undefined when the price of one's token is not known. */
 function revenueOf(sales: readonly Sold[], rule: ProfitRule): bigint | undefined {
   let sum = 0n;
-  for (const { asset, value } of sales) {
-    const price = rule.assets.get(asset.toLowerCase());
-    if (price === undefined) return undefined;
-    sum += usdOfUnits(value, price);
+  for (const sale of sales) {
+    const feeUsd = rule.feeUsd?.(sale);
+    const price = rule.assets.get(sale.asset.toLowerCase());
+    if (feeUsd === undefined && price === undefined) return undefined;
+    if (feeUsd !== undefined) sum += usdOfPrice(feeUsd);
+    else if (price !== undefined) sum += usdOfUnits(sale.value, price);
   }
   return sum;
 }

@@ -1,3 +1,5 @@
+import type { Address, ServiceId } from "@turnpike/base";
+
 /** What is done with a payment whose settlement costs more than the operator's share of its sale. */
 export type WhenUnprofitable = "settle" | "wait" | "refuse";
 
@@ -18,6 +20,11 @@ export interface ProfitRule {
   readonly maxCostPercent: number;
   /** Of one whole coin (10^18 wei) in 10^-12 US dollars. Undefined: nothing is known of the costs. */
   readonly coinPriceUsd: bigint | undefined;
+  /**
+   * What a third party pays for the settlement of its sale, in 10^-12 US dollars; undefined where the sale is the operator's own,
+   * which brings its amount. Without it, all are.
+   */
+  readonly feeUsd?: (sale: { readonly payTo: Address; readonly serviceId?: ServiceId }) => bigint | undefined;
   /** By token address in lower case. */
   readonly assets: ReadonlyMap<string, AssetPrice>;
 }
@@ -34,6 +41,11 @@ export function usdOfUnits(units: bigint, { decimals, priceUsd }: AssetPrice): b
 /** An amount of the chain's coin in 10^-48 US dollars. */
 export function usdOfWei(wei: bigint, coinPriceUsd: bigint): bigint {
   return usdOfUnits(wei, { decimals: COIN_DECIMALS, priceUsd: coinPriceUsd });
+}
+
+/** An amount in 10^-12 US dollars in 10^-48. */
+export function usdOfPrice(priceUsd: bigint): bigint {
+  return priceUsd * 10n ** BigInt(MAX_DECIMALS);
 }
 
 /** Whether a cost is over its share of a sale; both in the same unit. Exactly the share is not over it. */

@@ -105,9 +105,10 @@ async function openRig(rule: WhenUnprofitable, change: Partial<EngineNetwork> = 
   };
 }
 
-const saleOf = ({ key, kind, value }: Omit<PaymentRecord, "id">): Sale => ({
+const saleOf = ({ key, kind, value, payTo }: Omit<PaymentRecord, "id">): Sale => ({
   network: NETWORK,
   asset: key.asset,
+  payTo,
   from: key.from,
   kind,
   value,

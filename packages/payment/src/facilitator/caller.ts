@@ -1,10 +1,13 @@
 import { bytesToHex, utf8ToBytes } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
+import type { Seller } from "./sellers.ts";
 
 /** Who sent a settle request. */
 export interface SettleCaller {
-  /** Its address or /64, for the limits. */
+  /** Its address or /64, or its seller, for the limits. */
   readonly client: string;
+  /** The seller whose key it has. */
+  readonly seller?: Seller | undefined;
   /** The request's `Idempotency-Key`. */
   readonly key?: string | undefined;
   /** Fires when its connection ends before the answer is written. */
@@ -35,11 +38,14 @@ export function isRetryKey(key: string): boolean {
  * copies have it too: it distinguishes the seller from third parties, who see what is on the chain, and no more.
  */
 export function bindingOf(
-  { client, key }: SettleCaller,
+  { client, seller, key }: SettleCaller,
   identifier: string | undefined,
   body: Uint8Array,
 ): CallerBinding {
-  if (key !== undefined) return { digest: digestOf("key", key), mayRepeat: true };
+  if (key !== undefined) {
+    const digest = seller === undefined ? digestOf("key", key) : digestOf("seller key", seller.name, key);
+    return { digest, mayRepeat: true };
+  }
   if (identifier === undefined) return { digest: digestOf("client", client), mayRepeat: false };
   return { digest: digestOf("identifier", identifier, bytesToHex(sha256(body))), mayRepeat: false };
 }

@@ -3,9 +3,10 @@ import { BoundedMap } from "../bounded-map.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
 import type { Settler } from "../settler.ts";
-import type { DecodedPayment, PaymentRefusal } from "../types.ts";
+import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
 import { endRefused, type UnpaidAttempt, UnpaidLimit, type UnpaidRule } from "../unpaid-limit.ts";
 import type { EvmVerifier } from "../verify/verifier.ts";
+import { SaleBudgets } from "./budgets.ts";
 import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { type PaymentCheckOptions, PaymentChecks } from "./payment-checks.ts";
@@ -23,6 +24,7 @@ import {
   type SupportedResponse,
   type VerifyResponse,
 } from "./results.ts";
+import { type Seller, type SellerOptions, Sellers } from "./sellers.ts";
 import { endSettling, FacilitatorSettlement, type SettleRequest } from "./settlement.ts";
 
 /** What a facilitator settles, and how much of what does not pay it bears. */
@@ -34,6 +36,8 @@ export interface FacilitatorOptions extends PaymentCheckOptions {
   readonly maxCopies?: number;
   /** Addresses of the relayer keys, for `/supported`. */
   readonly signers?: readonly Address[];
+  /** Whose sales are settled, and how many a day. By default the served receivers are the operator's own. */
+  readonly sellers?: SellerOptions;
   /** Requests of one client that may end without a settlement, or be under way. A client is a seller with many payers. */
   readonly unpaidPerClient: () => UnpaidRule;
   /** Settlements of one payer, over all clients, that may fail or be under way. */
@@ -62,11 +66,14 @@ const READY_MS = 1_000;
  * caller, for the limit of what does not pay.
  */
 export class Facilitator {
+  /** Those of third parties, by their keys. */
+  readonly sellers: Sellers;
   readonly #opts: FacilitatorOptions;
   readonly #modules: FacilitatorModules;
   readonly #networks: readonly NetworkId[];
   readonly #clients: UnpaidLimit;
   readonly #checks: PaymentChecks;
+  readonly #budgets: SaleBudgets;
   readonly #settlement: FacilitatorSettlement;
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
   readonly #pending = new BoundedMap<string, true>(PENDING);
@@ -81,22 +88,30 @@ export class Facilitator {
     this.#networks = [...new Set(opts.assets.map(({ network }) => network))];
     this.#clients = new UnpaidLimit(opts.unpaidPerClient, modules);
     const payers = new UnpaidLimit(opts.unpaidPerPayer, modules);
-    this.#checks = new PaymentChecks(opts, { verifier, settler, payers });
+    const sellers = new Sellers(sellerOptionsOf(opts));
+    this.sellers = sellers;
+    this.#budgets = new SaleBudgets({ ledger, sellers, clock });
+    this.#checks = new PaymentChecks(opts, { verifier, settler, payers, sellers });
     this.#settlement = new FacilitatorSettlement(
       { maxCopies: opts.maxCopies ?? 64 },
-      { checks: this.#checks, verifier, ledger, settler, payers, clock, log },
+      { checks: this.#checks, verifier, ledger, settler, payers, sellers, budgets: this.#budgets, clock, log },
     );
   }
 
   /** Whether a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
-  async verify(body: Uint8Array, signal: AbortSignal, client: string): Promise<FacilitatorResult<VerifyResponse>> {
+  async verify(
+    body: Uint8Array,
+    signal: AbortSignal,
+    client: string,
+    seller?: Seller,
+  ): Promise<FacilitatorResult<VerifyResponse>> {
     const attempt = this.#clients.begin(client);
     if (!attempt.ok) {
       this.#count("verify", "PAYMENT_RATE_LIMITED");
       return refusalError(rateLimited(attempt.waitSeconds));
     }
     try {
-      return await this.#verifyAs(attempt, body, signal);
+      return await this.#verifyAs(attempt, body, signal, seller);
     } catch (error) {
       if (isAppError(error)) endRefused(attempt, error.code);
       else attempt.excused();
@@ -167,13 +182,14 @@ export class Facilitator {
     attempt: UnpaidAttempt,
     body: Uint8Array,
     signal: AbortSignal,
+    seller: Seller | undefined,
   ): Promise<FacilitatorResult<VerifyResponse>> {
     const read = readRequest(body, this.#opts.assets);
     if (read.kind === "malformed") {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const result = read.kind === "refused" ? read.refusal : await this.#checks.verifySale(read.payment, signal);
+    const result = read.kind === "refused" ? read.refusal : await this.#verifySale(read.payment, seller, signal);
     const isDuplicate = result.ok && (await this.#settlement.isClaimed(result.payment));
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
     if (result.ok) attempt.excused();
@@ -188,6 +204,12 @@ export class Facilitator {
     const invalidMessage = result.message ?? errorRow(result.code).message;
     const invalidReason = reasonOf(result.code);
     return { kind: "answer", body: { isValid: false, invalidReason, invalidMessage, payer } };
+  }
+
+  /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
+  async #verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
+    const verified = await this.#checks.verifySale(payment, seller, signal);
+    return verified.ok ? ((await this.#budgets.refusal({ payment, seller })) ?? verified) : verified;
   }
 
   async #settleAs(
@@ -247,10 +269,17 @@ export class Facilitator {
 }
 
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
-  return { payment, binding: bindingOf(caller, payment.identifier, body), gone: caller.gone };
+  const { seller, gone } = caller;
+  return { payment, binding: bindingOf(caller, payment.identifier, body), seller, gone };
 }
 
 function paymentName(payment: DecodedPayment): string {
   const { network, asset, from, nonce } = paymentKey(payment.option, payment);
   return `${network} ${asset} ${from} ${nonce.toLowerCase()}`;
+}
+
+/** Without sellers of third parties there is nothing to bound: what is settled brings its amount. */
+function sellerOptionsOf({ sellers, payToAllowed = [] }: FacilitatorOptions): SellerOptions {
+  const keyless = { settlementsPerDay: 10_000, settlementsPerPayer: 250, settlementsPerReceiver: 2_500 };
+  return sellers ?? { ownReceivers: payToAllowed, sellers: [], keyless };
 }

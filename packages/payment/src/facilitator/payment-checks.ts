@@ -1,10 +1,11 @@
 import { type Address, sameAddress } from "@turnpike/base";
 import { saleOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
-import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
+import type { DecodedPayment, PaymentRefusal, Verification, VerifiedPayment } from "../types.ts";
 import type { UnpaidLimit } from "../unpaid-limit.ts";
 import type { EvmVerifier } from "../verify/verifier.ts";
 import { rateLimited } from "./results.ts";
+import type { Seller, Sellers } from "./sellers.ts";
 
 /** Which payments are settled. */
 export interface PaymentCheckOptions {
@@ -21,6 +22,7 @@ export class PaymentChecks {
   readonly #verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
   readonly #settler: Settler;
   readonly #payers: UnpaidLimit;
+  readonly #sellers: Sellers;
 
   constructor(
     { payToAllowed, minAmountUnits }: PaymentCheckOptions,
@@ -28,6 +30,7 @@ export class PaymentChecks {
       readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
       readonly settler: Settler;
       readonly payers: UnpaidLimit;
+      readonly sellers: Sellers;
     },
   ) {
     this.#payToAllowed = payToAllowed;
@@ -35,20 +38,35 @@ export class PaymentChecks {
     this.#verifier = modules.verifier;
     this.#settler = modules.settler;
     this.#payers = modules.payers;
+    this.#sellers = modules.sellers;
   }
 
-  /** Refuses what is not settled here for any client: every settlement costs this facilitator gas. */
-  unserved({ option, authorization }: DecodedPayment): PaymentRefusal | undefined {
+  /** Refuses what is not settled here for this seller: every settlement costs this facilitator gas. */
+  unserved(payment: DecodedPayment, seller: Seller | undefined): PaymentRefusal | undefined {
+    const { option, authorization } = payment;
     // It is free to its payer however often it is settled, and buys nothing from anybody.
     if (sameAddress(authorization.from, option.payTo)) {
       return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "The payer is the receiver." };
     }
-    if (this.#payToAllowed !== undefined && !this.#payToAllowed.some((one) => sameAddress(one, option.payTo))) {
+    if (!this.#isServed(option.payTo, seller)) {
       return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "This receiver is not served here." };
     }
     if (BigInt(option.amount) >= this.#minAmountUnits) return undefined;
     const message = `Amounts below ${this.#minAmountUnits} units are not settled here.`;
     return { ok: false, code: "PAYMENT_OPTION_UNKNOWN", message };
+  }
+
+  #isServed(payTo: Address, seller: Seller | undefined): boolean {
+    if (this.#payToAllowed === undefined) return true;
+    if (this.#payToAllowed.some((one) => sameAddress(one, payTo))) return true;
+    if (seller === undefined) return false;
+    return seller.receivers.length === 0 || seller.receivers.some((one) => sameAddress(one, payTo));
+  }
+
+  /** Refuses a sale that costs more than it brings, by the operator's rule. */
+  unprofitable(verified: VerifiedPayment, seller: Seller | undefined): PaymentRefusal | undefined {
+    const serviceId = this.#sellers.serviceOf(verified.payment, seller);
+    return this.#settler.refusal?.({ ...saleOf(verified), serviceId });
   }
 
   /** Whether the signature is the payer's, where that needs no chain. */
@@ -59,11 +77,12 @@ export class PaymentChecks {
   /** `signer` is whose signature it is, where that is known; `isFirst` is false when the payment is checked again. */
   async verify(
     payment: DecodedPayment,
+    seller: Seller | undefined,
     signal: AbortSignal,
     isFirst = true,
     signer?: "payer" | "unknown",
   ): Promise<Verification> {
-    const refused = this.unserved(payment);
+    const refused = this.unserved(payment, seller);
     if (refused !== undefined) return refused;
     const free = await this.#verifier.checkFree(payment, signer);
     if (!free.ok) return free;
@@ -73,9 +92,9 @@ export class PaymentChecks {
   }
 
   /** What a seller asks before its work: a payment that would not be settled for its cost is no good either. */
-  async verifySale(payment: DecodedPayment, signal: AbortSignal): Promise<Verification> {
-    const verified = await this.verify(payment, signal);
-    return verified.ok ? (this.#settler.refusal?.(saleOf(verified)) ?? verified) : verified;
+  async verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
+    const verified = await this.verify(payment, seller, signal);
+    return verified.ok ? (this.unprofitable(verified, seller) ?? verified) : verified;
   }
 }
 

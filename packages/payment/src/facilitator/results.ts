@@ -82,8 +82,8 @@ export function isOurFault({ code }: PaymentRefusal): boolean {
 }
 
 /** A refusal as an error, with the time after which to ask again. */
-export function refusalError<T>({ code, retryAfterSeconds }: PaymentRefusal): FacilitatorResult<T> {
-  return { kind: "error", code, retryAfterSeconds };
+export function refusalError<T>({ code, message, retryAfterSeconds }: PaymentRefusal): FacilitatorResult<T> {
+  return { kind: "error", code, retryAfterSeconds, ...(message === undefined ? {} : { message }) };
 }
 
 /** The settle result of a payment that is refused. */

@@ -44,7 +44,8 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
 
 /** Modules of a facilitator's server, which owns none of them. */
 export interface FacilitatorServerModules {
-  readonly facilitator: Pick<Facilitator, "verify" | "settle" | "supported" | "missing">;
+  readonly facilitator: Pick<Facilitator, "verify" | "settle" | "supported" | "missing"> &
+    Partial<Pick<Facilitator, "sellers">>;
   readonly log: Log;
   readonly metrics?: Metrics;
   /** What `GET /discovery/resources` and `GET /discovery/search` find; nothing by default. */
@@ -167,7 +168,9 @@ export class FacilitatorServer implements AsyncDisposable {
     const app = this.#app;
     const { facilitator, discovery } = this.#modules;
     app.post("/verify", (request, reply) =>
-      this.#answer(request, reply, (body, signal, { client }) => facilitator.verify(body, signal, client)),
+      this.#answer(request, reply, (body, signal, { client, seller }) =>
+        facilitator.verify(body, signal, client, seller),
+      ),
     );
     app.post("/settle", (request, reply) =>
       this.#answer(request, reply, (body, signal, caller) => facilitator.settle(body, signal, caller)),
@@ -194,7 +197,10 @@ export class FacilitatorServer implements AsyncDisposable {
       return fail(request, reply, "MALFORMED_REQUEST", { message });
     }
     if (this.#running >= this.#opts.maxConcurrentRequests) return fail(request, reply, "OVERLOADED");
-    const client = clientKey(this.#clientIp(request.raw));
+    const seller = this.#modules.facilitator.sellers?.fromHeader(request.headers.authorization);
+    if (seller === "unknown") return fail(request, reply, "SELLER_KEY_UNKNOWN");
+    // A seller may come from many addresses, and share one.
+    const client = seller === undefined ? clientKey(this.#clientIp(request.raw)) : `seller ${seller.name}`;
     const leave = this.#clientPlaces.take(client);
     if (leave === undefined) {
       const message = "This client has as many requests under way as it may have.";
@@ -203,7 +209,7 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#running++;
     try {
       const body = request.body instanceof Uint8Array ? request.body : new Uint8Array();
-      const caller = { client, key, gone: goneSignal(reply) };
+      const caller = { client, seller, key, gone: goneSignal(reply) };
       const result = await work(body, this.#stopping.signal, caller);
       return result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
     } finally {

@@ -1,17 +1,9 @@
-import {
-  bytesEqual,
-  type Clock,
-  errorRow,
-  isAppError,
-  type Log,
-  type ServiceId,
-  type SettlementId,
-} from "@turnpike/base";
+import { bytesEqual, type Clock, errorRow, failureCode, isAppError, type Log, type SettlementId } from "@turnpike/base";
 import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { PayerFunds } from "../payer-funds.ts";
-import { newRecord, type PaymentPurpose, paymentKey, saleOf, settledBy, standingOf } from "../record.ts";
+import { newRecord, paymentKey, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -23,6 +15,7 @@ import type {
   Verifier,
 } from "../types.ts";
 import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limit.ts";
+import type { SaleBudgets } from "./budgets.ts";
 import type { CallerBinding } from "./caller.ts";
 import { type PaymentChecks, payerName } from "./payment-checks.ts";
 import { Places } from "./places.ts";
@@ -39,6 +32,7 @@ import {
   type SettleResponse,
   settleResultOf,
 } from "./results.ts";
+import type { Seller, Sellers } from "./sellers.ts";
 
 /** Modules of a {@link FacilitatorSettlement}, which owns none of them. */
 export interface FacilitatorSettlementModules {
@@ -48,6 +42,8 @@ export interface FacilitatorSettlementModules {
   readonly settler: Settler;
   /** Tokens of payers whose settlements may fail or be under way. */
   readonly payers: UnpaidLimit;
+  readonly sellers: Sellers;
+  readonly budgets: SaleBudgets;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -56,6 +52,8 @@ export interface FacilitatorSettlementModules {
 export interface SettleRequest {
   readonly payment: DecodedPayment;
   readonly binding: CallerBinding;
+  /** The seller whose key the request has. */
+  readonly seller: Seller | undefined;
   /** Fires when the request's connection ends before its answer is written. */
   readonly gone: AbortSignal | undefined;
 }
@@ -69,7 +67,6 @@ export interface Settling {
   readonly isOwn?: boolean;
 }
 
-const SERVICE = "facilitator" as ServiceId;
 /** The ledger keeps an answer with every settlement; here the receipt itself is the answer. */
 const ANSWER: StoredAnswer = { contentType: "application/json", body: new Uint8Array(Buffer.from("{}")) };
 const CLAIM_POLL_MS = 100;
@@ -110,8 +107,8 @@ export class FacilitatorSettlement {
    */
   async settle(request: SettleRequest, limit: AbortSignal, unlessKnown?: PaymentRefusal): Promise<Settling> {
     const { checks, ledger } = this.#modules;
-    const { payment } = request;
-    const refused = checks.unserved(payment);
+    const { payment, seller } = request;
+    const refused = checks.unserved(payment, seller);
     if (refused !== undefined) return { result: refusedWith(payment, refused) };
     // Before the ledger: what anyone can make up must not cost a query.
     const signed = await checks.signer(payment);
@@ -119,14 +116,18 @@ export class FacilitatorSettlement {
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return this.#join(known, request, limit);
     if (unlessKnown !== undefined) return { result: refusedWith(payment, unlessKnown) };
-    const verified = await this.#verify(payment, limit, signed.signer);
+    const verified = await this.#verify(request, limit, signed.signer);
     return verified.ok ? this.#begin(verified, request, limit) : this.#refuse(request, verified, limit);
   }
 
   /** Verifies for the first time. A chain that does not answer in time is our fault, and no fault of the program. */
-  async #verify(payment: DecodedPayment, limit: AbortSignal, signer: "payer" | "unknown"): Promise<Verification> {
+  async #verify(
+    { payment, seller }: SettleRequest,
+    limit: AbortSignal,
+    signer: "payer" | "unknown",
+  ): Promise<Verification> {
     try {
-      return await this.#modules.checks.verify(payment, limit, true, signer);
+      return await this.#modules.checks.verify(payment, seller, limit, true, signer);
     } catch (error) {
       if (limit.aborted && !isAppError(error)) return { ok: false, code: "SETTLEMENT_UNAVAILABLE" };
       throw error;
@@ -211,12 +212,12 @@ export class FacilitatorSettlement {
 
   /** Claims and settles a verified payment, unless no settler, its cost or its payer's limit is in the way. */
   async #begin(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
-    const { settler } = this.#modules;
+    const { settler, checks } = this.#modules;
     const { payment } = request;
     if (settler.missing(payment.option.network).length > 0) {
       return { result: { kind: "error", code: "SETTLEMENT_UNAVAILABLE" } };
     }
-    const unprofitable = settler.refusal?.(saleOf(verified));
+    const unprofitable = checks.unprofitable(verified, request.seller);
     if (unprofitable !== undefined) return this.#refuse(request, unprofitable, signal);
     const leave = this.#payerPlaces.take(payerName(payment));
     if (leave === undefined) return this.#refuse(request, rateLimited(1), signal);
@@ -232,7 +233,7 @@ export class FacilitatorSettlement {
     const attempt = payers.begin(payerName(request.payment));
     if (!attempt.ok) return this.#refuse(request, rateLimited(attempt.waitSeconds), signal);
     try {
-      const settling = await this.#claim(verified, request, signal);
+      const settling = await this.#claimInBudget(verified, request, signal);
       if (settling.isOwn === true) endSettling(payers, attempt, settling);
       return settling;
     } finally {
@@ -241,14 +242,39 @@ export class FacilitatorSettlement {
     }
   }
 
+  /** Claims and settles within the day's budgets of the payer, the receiver and the seller. */
+  async #claimInBudget(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
+    const { ledger, budgets, log } = this.#modules;
+    const taken = await budgets.take(request);
+    if (!taken.ok) return this.#refuse(request, taken, signal);
+    let isSent = true;
+    try {
+      const settling = await this.#claim(verified, request, signal);
+      const isReleased = async (id: SettlementId): Promise<boolean> => (await ledger.get(id))?.state === "released";
+      const { result, id, isOwn = false } = settling;
+      const isOpen = result.kind === "answer" && (result.body.success || isPending(result));
+      isSent = isOwn && id !== undefined && (isOpen || !(await isReleased(id)));
+      return settling;
+    } finally {
+      // A fault leaves it taken: whether the settlement was sent is not known.
+      if (!isSent) {
+        await budgets.giveBack(request).catch((error: unknown) => {
+          log.warn({ code: failureCode(error) }, "a settlement could not be given back to its budgets");
+        });
+      }
+    }
+  }
+
   async #claim(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
-    const { checks, ledger, clock } = this.#modules;
-    const { payment } = request;
-    const record = newRecord(verified, purposeOf(request), clock.nowMs());
+    const { checks, ledger, sellers, clock } = this.#modules;
+    const { payment, seller, binding } = request;
+    const serviceId = sellers.serviceOf(payment, seller);
+    const purpose = { serviceId, requestHash: binding.digest, identifier: undefined };
+    const record = newRecord(verified, purpose, clock.nowMs());
     const funded = await this.#fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       mayWait: (refused) => this.#payerFunds.carry(refused),
-      verify: () => checks.verify(payment, signal, false),
+      verify: () => checks.verify(payment, seller, signal, false),
       pollMs: CLAIM_POLL_MS,
       limit: () => signal,
     });
@@ -335,8 +361,4 @@ export function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result
   else if (!isOwn && (success || isPending(result) || isDuplicate(result))) attempt.excused();
   else if (isPending(result)) attempt.unpaid(id);
   else attempt.unpaid();
-}
-
-function purposeOf({ binding }: SettleRequest): PaymentPurpose {
-  return { serviceId: SERVICE, requestHash: binding.digest, identifier: undefined };
 }

@@ -14,6 +14,7 @@ import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
 import { ReconciliationLists } from "./reconciliation.ts";
 import { type PaymentRow, rowToRecord, type SumsRow, sumsOf } from "./rows.ts";
 import { SchemaWatch } from "./schema-watch.ts";
+import { SettlementBudgets } from "./settlement-budgets.ts";
 import { ledgerStatements } from "./statements.ts";
 import { WalletRisks } from "./wallet-risks.ts";
 
@@ -142,6 +143,7 @@ function ledgerOf(
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
   const results = new OpenResults(parts);
+  const budgets = new SettlementBudgets(parts);
   const wallets = new WalletRisks(parts);
   return {
     claim: (claim) => claims.claim(claim),
@@ -183,6 +185,9 @@ function ledgerOf(
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
     openResult: (id) => results.openResult(id),
     takeResult: (id, isFirst) => results.takeResult(id, isFirst),
+    takeBudgets: (wanted) => budgets.take(wanted),
+    returnBudgets: (names) => budgets.giveBack(names),
+    usedUpBudget: (wanted) => budgets.usedUp(wanted),
     admitWallet: (id, network, wallet) => wallets.admitWallet(id, network, wallet),
     endWallet: (id, network, wallet, run) => wallets.endWallet(id, network, wallet, run),
     walletPauseSeconds: (network, wallet) => wallets.walletPauseSeconds(network, wallet),

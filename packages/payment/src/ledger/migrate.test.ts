@@ -88,6 +88,9 @@ test("the owner of the tests' databases is a plain role, as of docs/operate/gate
 /** Undoes the migrations from 0015 on, but for the text of the function that 0015 replaces. */
 const BEFORE_0015 = `
   delete from migrations where name >= '0015';
+  drop function take_budgets(text[], bigint[]);
+  drop function return_budgets(text[]);
+  drop table settlement_budgets;
   drop function open_result(text, interval);
   drop table open_results;
   drop function admit_wallet(text, text, text, text[], interval);
@@ -106,7 +109,12 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
     await sql(superuserUrl(owner), former);
     await assert.rejects(openLedger(url), schemaError, "0015 is not applied");
     const { applied } = await migrate(url, LEDGER);
-    assert.deepEqual(applied, ["0015-prune-without-superuser.sql", "0016-open-results.sql", "0017-wallet-risks.sql"]);
+    assert.deepEqual(applied, [
+      "0015-prune-without-superuser.sql",
+      "0016-open-results.sql",
+      "0017-wallet-risks.sql",
+      "0018-settlement-budgets.sql",
+    ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);
     await using ledger = await openLedger(url, { releasedRetentionSeconds: 0 });

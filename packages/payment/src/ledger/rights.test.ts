@@ -63,6 +63,10 @@ test("the rights that a start asks for are enough for all that a ledger does", a
   assert.equal(await ledger.releaseOrphans(), 0);
   await ledger.openResult(sent);
   assert.equal(await ledger.takeResult(sent, false), true);
+  const budgets = [{ name: "payer", perDay: 1 }];
+  assert.equal(await ledger.takeBudgets(budgets), undefined);
+  assert.equal(await ledger.usedUpBudget(budgets), "payer");
+  await ledger.returnBudgets(["payer"]);
   assert.equal((await ledger.sums()).length, 1);
   await ledger.returnRelayer(lease);
 });

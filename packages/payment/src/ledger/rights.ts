@@ -14,6 +14,7 @@ export const TABLE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   holders: ["SELECT", "INSERT", "UPDATE", "DELETE"],
   former_ids: ["SELECT", "INSERT"],
   open_results: ["SELECT", "INSERT", "UPDATE"],
+  settlement_budgets: ["SELECT"],
   wallet_risks: ["SELECT"],
   wallet_runs: ["SELECT"],
   books: ["SELECT"],
