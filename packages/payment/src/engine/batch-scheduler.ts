@@ -52,9 +52,9 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
-/** Pause until parked payments are tried again, and maximum number of them at once: each asks the chain and the ledger. */
-const UNPARK_MS = 250;
-const MAX_UNPARKED = 8;
+/** Pause until held payments are asked about again, and maximum number of them at once. */
+const REST_MS = 250;
+const MAX_ASKING = 8;
 
 /** The queue of one network: groups its payments into batches, and gives each to a relayer account that is ready. */
 export class BatchScheduler {
@@ -74,7 +74,11 @@ export class BatchScheduler {
   #nextAccount = 0;
   #windowTimer: NodeJS.Timeout | undefined;
   #afterTurn: NodeJS.Immediate | undefined;
-  #unparkTimer: NodeJS.Timeout | undefined;
+  /** Payments that the ledger has admitted, and held ones that it is asked about now, or again after a pause. */
+  readonly #admitted = new WeakSet<QueueItem>();
+  readonly #asking = new Set<QueueItem>();
+  readonly #resting = new Set<QueueItem>();
+  #restTimer: NodeJS.Timeout | undefined;
 
   constructor(opts: BatchSchedulerOptions, modules: BatchSchedulerModules) {
     this.#opts = opts;
@@ -95,11 +99,13 @@ export class BatchScheduler {
   }
 
   push(item: QueueItem): void {
+    this.#hold(item);
     this.#queue.push(item);
   }
 
   /** True when it was still waiting. */
   remove(item: QueueItem): boolean {
+    this.#resting.delete(item);
     return this.#queue.remove(item);
   }
 
@@ -111,6 +117,7 @@ export class BatchScheduler {
   /** Begins all batches that are due, and sets a timer for the next one. */
   schedule(): void {
     this.#clearTimers();
+    this.#admitHeld();
     let begun = true;
     while (begun) begun = this.#beginBatch();
   }
@@ -140,11 +147,8 @@ export class BatchScheduler {
   /** Begins no further batch, and rejects what waits for one. */
   close(): void {
     this.#clearTimers();
-    clearTimeout(this.#unparkTimer);
-    this.#queue.unpark(Number.POSITIVE_INFINITY);
-    for (let items = this.#queue.take(10_000); items.length > 0; items = this.#queue.take(10_000)) {
-      rejectAll(items, "SHUTTING_DOWN");
-    }
+    clearTimeout(this.#restTimer);
+    rejectAll(this.#queue.takeBefore(Number.POSITIVE_INFINITY), "SHUTTING_DOWN");
   }
 
   #clearTimers(): void {
@@ -202,8 +206,6 @@ export class BatchScheduler {
       const inTime = this.#rejectLate(items, head);
       const fees = this.#firstFees(head);
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
-      const [first] = inTime;
-      if (first?.alone === true && !(await this.#admit(first))) return;
       const simulated = await this.#simulate(account, inTime, fees, head);
       if (simulated === undefined) return;
       const { good, alone, failing, gasLimit } = simulated;
@@ -223,33 +225,58 @@ export class BatchScheduler {
     }
   }
 
-  /** False when a payment by itself must not be settled now: it is rejected, or waits for others of its kind to end. */
-  async #admit(item: QueueItem): Promise<boolean> {
+  /** Asks the ledger about held payments, some at once, and no account waits for that. */
+  #admitHeld(): void {
+    const held = this.#queue.held().filter((item) => !this.#asking.has(item) && !this.#resting.has(item));
+    for (const item of held.slice(0, MAX_ASKING - this.#asking.size)) {
+      this.#asking.add(item);
+      this.#modules.track(this.#admit(item));
+    }
+  }
+
+  /** Never rejects: the payment is admitted, rejected, or asked about again after a pause. */
+  async #admit(item: QueueItem): Promise<void> {
     const { ledger, log } = this.#modules;
     const { payment } = item;
-    const wallet = await this.#walletOf(payment);
-    if (wallet === undefined) {
-      this.#requeue([item]);
-      return false;
+    try {
+      const wallet = await this.#walletOf(payment);
+      const admission = wallet && (await ledger.admitWallet(payment.id, this.#opts.net.network, wallet));
+      if (admission === "admitted") {
+        this.#admitted.add(item);
+        item.isHeld = false;
+      } else if (admission === undefined || admission === "wait") {
+        this.#resting.add(item);
+        this.#restTimer ??= setTimeout(() => this.#endRest(), REST_MS);
+      } else if (this.#queue.remove(item)) {
+        const { payer, classes } = wallet ?? {};
+        log.warn({ settlementId: payment.id, payer, classes, admission }, "wallet payment refused");
+        // A payment that is signed is not sent again; its window ends it.
+        item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
+      }
+    } catch (error) {
+      log.warn({ settlementId: payment.id, code: failureCode(error) }, "wallet payment not admitted");
+      // Nothing of it was signed.
+      if (this.#queue.remove(item)) item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+    } finally {
+      this.#asking.delete(item);
     }
-    const { classes } = wallet;
-    const admission = await ledger.admitWallet(payment.id, this.#opts.net.network, wallet);
-    if (admission === "admitted") return true;
-    if (admission === "wait" && item.isLeft !== true) {
-      item.isParked = true;
-      this.#queue.push(item);
-      this.#unparkTimer ??= setTimeout(() => this.#unpark(), UNPARK_MS);
-      return false;
-    }
-    log.warn({ settlementId: payment.id, payer: wallet.payer, classes, admission }, "wallet payment refused");
-    // A payment that is signed is not sent again; its window ends it.
-    item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
-    return false;
+    this.schedule();
+  }
+
+  #endRest(): void {
+    this.#restTimer = undefined;
+    for (const item of [...this.#resting].slice(0, MAX_ASKING)) this.#resting.delete(item);
+    if (this.#resting.size > 0) this.#restTimer = setTimeout(() => this.#endRest(), REST_MS);
+    this.schedule();
+  }
+
+  #hold(item: QueueItem): void {
+    if (item.alone && !this.#admitted.has(item)) item.isHeld = true;
   }
 
   /** The payer's code now; undefined when the chain did not say. */
   async #walletOf(payment: PaymentRecord): Promise<WalletSubjects | undefined> {
-    const { rpc, clock, log, signal } = this.#modules;
+    const { rpc, log, signal } = this.#modules;
     const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.chainTimeoutMs)]);
     const { from } = payment.key;
     try {
@@ -258,14 +285,8 @@ export class BatchScheduler {
     } catch (error) {
       if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
       log.warn({ payer: from, reason: error.detail.reason }, "a payer's code could not be read yet");
-      this.#notBeforeMs = clock.monotonicMs() + RETRY_MS;
       return undefined;
     }
-  }
-
-  #unpark(): void {
-    this.#unparkTimer = undefined;
-    if (this.#queue.unpark(MAX_UNPARKED) > 0) this.schedule();
   }
 
   #freshHead(): Promise<Head> {
@@ -322,6 +343,7 @@ export class BatchScheduler {
   /** Of a payment that was claimed again, both claims would be in one transaction, and fail each other's simulation. */
   #requeue(items: readonly QueueItem[]): void {
     for (const item of items) if (item.isLeft === true) item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+    for (const item of items) this.#hold(item);
     this.#queue.unshift(items.filter(({ isLeft }) => isLeft !== true));
   }
 }

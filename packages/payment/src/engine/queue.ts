@@ -12,8 +12,8 @@ export interface QueueItem {
    * a shared transaction before.
    */
   alone: boolean;
-  /** True while too many settlements of its payer, or of its payer's code, are in flight: others go first. */
-  isParked?: boolean;
+  /** True until the ledger admits what its payer's code may lose: others go first. */
+  isHeld?: boolean;
   /** True when nodes refused a transaction that carried it. */
   readonly suspect?: boolean;
   /** True when its caller waits no more: its claim may have been released, and the payment claimed again. */
@@ -75,11 +75,9 @@ export class SettleQueue {
     return first.alone ? [first] : [...this.#nextShared(max).taken];
   }
 
-  /** Makes up to `max` parked items takeable again, the longest parked first; returns how many. */
-  unpark(max: number): number {
-    const parked = this.#items.filter(({ isParked }) => isParked === true).slice(0, max);
-    for (const item of parked) item.isParked = false;
-    return parked.length;
+  /** Payments that wait to be admitted, in their order. */
+  held(): readonly QueueItem[] {
+    return this.#items.filter(({ isHeld }) => isHeld === true);
   }
 
   /** Removes what arrived before this time (monotonic milliseconds). */
@@ -97,7 +95,7 @@ export class SettleQueue {
   }
 
   #first(unshared = true): QueueItem | undefined {
-    return this.#items.find(({ alone, isParked }) => isParked !== true && (unshared || !alone));
+    return this.#items.find(({ alone, isHeld }) => isHeld !== true && (unshared || !alone));
   }
 
   /** Those of the next transaction, when its first payment may share it. */

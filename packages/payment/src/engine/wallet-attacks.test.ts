@@ -10,6 +10,7 @@ import {
   ANSWER,
   type Bed,
   claim,
+  NETWORK,
   newPayer,
   openOwnBed,
   type Payer,
@@ -176,7 +177,7 @@ test("a wallet payment that failed on the chain is not sent again, by any proces
     const settling = engine.settle(attack, ANSWER, patience.signal).catch(() => undefined);
     await eventually("it is lost", async () => {
       await mine(bed);
-      return (await gasOf(bed, privateKeyToAddress(key))).transactions > 0;
+      return (await ledger.walletPauseSeconds(NETWORK, { payer: attack.key.from, classes: [] })) > 0;
     });
     await attacker.turn(false);
     patience.abort();
