@@ -88,6 +88,7 @@ export {
   type JsonResult,
   parseJson,
 } from "./json.ts";
+export { isJson, JsonCheck } from "./json-check.ts";
 export { hopJsonMembers } from "./json-hops.ts";
 export { joinJsonArray } from "./json-join.ts";
 export {

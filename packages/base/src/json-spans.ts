@@ -39,7 +39,7 @@ for (const byte of Buffer.from(",:")) CLASSES[byte] = SEPARATOR;
 CLASSES[QUOTE] = STRING;
 
 /** Deepest nesting. */
-const MAX_DEPTH = 128;
+export const MAX_JSON_DEPTH = 128;
 
 /** Bytes, or their text by {@link jsonText}: scan many parts of one document by its text. */
 export type JsonSource = Uint8Array | string;
@@ -83,7 +83,7 @@ export function skipJsonSpace(source: JsonSource, at: number): number {
 }
 
 /** Brackets that are open in the value that is read now: one for all, as nothing is read within another. */
-const CLOSERS = new Uint8Array(MAX_DEPTH);
+const CLOSERS = new Uint8Array(MAX_JSON_DEPTH);
 
 function afterNested(text: string, at: number): number {
   const { length } = text;
@@ -99,7 +99,7 @@ function afterNested(text: string, at: number): number {
     }
     const kind = CLASSES[code];
     if (kind === OPEN) {
-      if (depth >= MAX_DEPTH) return -1;
+      if (depth >= MAX_JSON_DEPTH) return -1;
       CLOSERS[depth++] = closer;
       closer = code === OPEN_OBJECT ? CLOSE_OBJECT : CLOSE_ARRAY;
     } else if (kind === CLOSE) {

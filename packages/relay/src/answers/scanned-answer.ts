@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import {
   asBuffer,
   hopJsonMembers,
+  isJson,
   isRecord,
   type JsonMemberSpan,
   jsonMemberSpans,
@@ -135,7 +136,7 @@ function methodNotAvailable(rawId: string): Uint8Array {
 }
 
 /**
- * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be whole, and not
+ * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be JSON, and not
  * parsed.
  */
 export function readRpcObject(
@@ -146,6 +147,8 @@ export function readRpcObject(
 ): AttemptResult {
   const { call, response } = source;
   const { status } = response;
+  // What is passed on is JSON as a whole: malformed bytes are their supplier's own evidence.
+  if (!isJson(object.bytes, object.start, object.end)) return malformed(status, "not_json");
   let version: JsonMemberSpan | undefined;
   let id: JsonMemberSpan | undefined;
   let result: JsonMemberSpan | undefined;
@@ -238,8 +241,7 @@ function classifyPath(family: Family, source: AnswerSource): AttemptResult {
   if (!JSON_TYPE.test(contentType) && body[first] !== 0x7b && body[first] !== 0x5b) {
     return isSuccess(status) ? good(source, body, false) : fault;
   }
-  const end = isUtf8(body) ? jsonValueEnd(body, first) : -1;
-  if (end === -1 || skipJsonSpace(body, end) !== body.length) return fault;
+  if (!isUtf8(body) || !isJson(body)) return fault;
   if (isSuccess(status) && family.judgeHttpBody === undefined) return good(source, body, false);
   const text = asBuffer(body).toString();
   let value: unknown;

@@ -92,3 +92,17 @@ test("refusals of a batch are distinguished from faults", () => {
   assert.equal(kind("[]", 429), "rate_limited");
   assert.equal(kind('[{"jsonrpc":"2.0","id":1,"result":1}'), "not_json");
 });
+
+test("a malformed element of a batch fails its own call alone, and is its supplier's fault", () => {
+  const joined = joinBatch([call("1"), call("2"), call("3")]);
+  const item = (id: number, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
+  for (const bad of ['"a\u0001"', "[1,,2]", '{"a" 1}', '"\\x"', "[01]", "[nul]"]) {
+    const read = readBatch(evm, joined, responseOf(`[${item(1, '"0x1"')},${item(2, bad)},${item(3, "[]")}]`), "a");
+    assert.ok(read.kind === "answers", bad);
+    assert.deepEqual(
+      read.answers.map((one) => (one.ok ? "good" : `${one.blame} ${one.reason}`)),
+      ["good", "supplier not_json", "good"],
+      bad,
+    );
+  }
+});

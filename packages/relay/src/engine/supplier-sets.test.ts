@@ -109,6 +109,34 @@ suite("suppliers of a set that may change", () => {
     }
   });
 
+  const MALFORMED: readonly (readonly [string, string])[] = [
+    ["a control character", '"a\u0001b"'],
+    ["a comma too much", '["5",]'],
+    ["an unknown escape", '{"a":"\\x00"}'],
+    ["two million levels", `${"[".repeat(2_000_000)}${"]".repeat(2_000_000)}`],
+    ["two million levels that do not end", "[".repeat(2_000_000)],
+  ];
+  for (const [name, said] of MALFORMED) {
+    test(`JSON that is none is its supplier's fault, and the next answers, alone and in a batch: ${name}`, async () => {
+      await using to = sceneOf({ a: () => said, b: () => '"0x5"' });
+      await to.relay.start();
+      const quality = to.relay.memory.quality(eth, "a", "json_rpc");
+      const before = quality.score(clock.monotonicMs());
+      assert.equal(show(await to.relay.send(freeCall("0x1"))), good("b"));
+      assert.ok(quality.score(clock.monotonicMs()) < before, "it costs nothing");
+      const outcomes = await to.relay.sendBatch([freeCall("0x2", 1), freeCall("0x3", 2)]);
+      assert.deepEqual(
+        outcomes.map((one) => one.ok && one.operator),
+        ["b", "b"],
+      );
+      // What is kept for the next who asks the same is what was passed on.
+      assert.equal(show(await to.relay.send(freeCall("0x1"))), good("b"));
+      await using lone = sceneOf({ a: () => said });
+      await lone.relay.start();
+      assert.equal(show(await lone.relay.send(freeCall("0x1"))), "SUPPLIERS_FAILED");
+    });
+  }
+
   test("the same holds for a batch, and for a probe", async () => {
     await using to = sceneOf({ a: () => failureOf("over_limit"), b: () => '"0x5"' });
     await to.relay.start();

@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
+import { type Clock, JsonCheck, type Log, type Metrics, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import { parseAnswer } from "../answers/parsed-answer.ts";
@@ -43,7 +43,7 @@ interface TargetModules {
 }
 
 /** When large answers are passed on while they arrive. */
-export type StreamBounds = Omit<StreamRules, "head">;
+export type StreamBounds = Omit<StreamRules, "head" | "malformed">;
 
 /** How a call is sent. */
 export interface TargetRequest {
@@ -196,6 +196,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
     return {
       ...this.#options.streaming,
       head: (beginning, status) => (status === 200 ? streamHead(beginning, id, clientId) : undefined),
+      malformed: () => this.quality.failed(this.#modules.clock.monotonicMs(), "not_json", 0),
     };
   }
 
@@ -256,6 +257,8 @@ function streamHead(beginning: Buffer, wantedId: string, clientId: string | unde
   const found = BEGINNING.exec(text);
   const raw = found?.[1] ?? found?.[2];
   if (raw === undefined || raw !== Buffer.from(wantedId).toString("latin1")) return undefined;
+  // What is malformed already is taken whole, so that another supplier can be asked.
+  if (!new JsonCheck().write(beginning)) return undefined;
   if (clientId === undefined) return beginning;
   const at = text.indexOf(raw, text.indexOf('"id"') + 4);
   return Buffer.concat([beginning.subarray(0, at), Buffer.from(clientId), beginning.subarray(at + raw.length)]);

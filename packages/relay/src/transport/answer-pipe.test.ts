@@ -6,6 +6,7 @@ const rules = { afterBytes: 1, maxBytes: 1_000, timeoutMs: 60_000, head: () => u
 
 function scene() {
   const seen = { isAborted: false, isOver: false };
+  const faults: string[] = [];
   const source = {
     pause() {},
     resume() {},
@@ -13,10 +14,10 @@ function scene() {
       seen.isAborted = true;
     },
   };
-  const pipe = new AnswerPipe(rules, source, Buffer.from("{"), () => {
+  const pipe = new AnswerPipe({ ...rules, malformed: () => faults.push("malformed") }, source, Buffer.from("{"), () => {
     seen.isOver = true;
   });
-  return { pipe, seen };
+  return { pipe, seen, faults };
 }
 
 test("an answer that nobody reads lets its supplier go when it is left, begun or not", async () => {
@@ -50,4 +51,26 @@ test("who reads too slowly is cut off, also when the supplier has said all", asy
   t.mock.timers.tick(rules.timeoutMs);
   await new Promise(setImmediate);
   assert.deepEqual(seen, { isAborted: false, isOver: true });
+});
+
+test("an answer that turns out not to be JSON is broken off before that part, and is its supplier's fault", async () => {
+  const parts: readonly (readonly string[])[] = [
+    ['"a":"b', "c\u0001", '"}'],
+    ['"a":1', ",}"],
+    ['"a":1', "}", "}"],
+    ['"a":[', "1"],
+    ['"a":', "[".repeat(200)],
+    ['"a":"', Buffer.from([0xff]).toString("latin1"), '"}'],
+  ];
+  for (const chunks of parts) {
+    const { pipe, faults } = scene();
+    for (const chunk of chunks) pipe.push(Buffer.from(chunk, "latin1"));
+    pipe.end();
+    const texts: string[] = [];
+    await assert.rejects(async () => {
+      for await (const chunk of pipe) texts.push(Buffer.from(chunk).toString());
+    });
+    assert.deepEqual(faults, ["malformed"], chunks.join());
+    assert.ok(!texts.join("").includes("}"), texts.join(""));
+  }
 });

@@ -1,18 +1,6 @@
 import { Readable } from "node:stream";
-import { AppError } from "@turnpike/base";
+import { AppError, JsonCheck } from "@turnpike/base";
 import type { StreamRules } from "./transport.ts";
-
-const CLOSE = 0x7d;
-const SPACES = new Set([0x20, 0x0a, 0x0d, 0x09]);
-
-/** Last byte that is no white space; undefined when there is none. */
-function lastByte(chunk: Uint8Array): number | undefined {
-  for (let at = chunk.length - 1; at >= 0; at--) {
-    const byte = chunk[at];
-    if (byte !== undefined && !SPACES.has(byte)) return byte;
-  }
-  return undefined;
-}
 
 /** The request whose answer is passed on. */
 export interface PipeSource {
@@ -23,24 +11,25 @@ export interface PipeSource {
 }
 
 /**
- * A large JSON-RPC answer on its way from a supplier to a client, no faster than the client takes it. The newest chunk
- * is held back, so that an answer that does not end as an object does is broken off before it looks whole.
+ * A large JSON-RPC answer on its way from a supplier to a client, no faster than the client takes it. What is no JSON is
+ * broken off where it is seen; the newest chunk is held back, so that an answer that does not end is broken off before it
+ * looks whole.
  */
 export class AnswerPipe implements AsyncIterable<Uint8Array> {
   readonly #readable: Readable;
   readonly #source: PipeSource;
-  readonly #maxBytes: number;
+  readonly #rules: StreamRules;
   readonly #timer: NodeJS.Timeout;
+  readonly #json = new JsonCheck();
+  readonly #utf8 = new TextDecoder("utf-8", { fatal: true });
   #held: Uint8Array;
-  #last: number | undefined;
   #bytes: number;
   #isOver = false;
 
   constructor(rules: StreamRules, source: PipeSource, head: Uint8Array, done: () => void) {
     this.#source = source;
-    this.#maxBytes = rules.maxBytes;
+    this.#rules = rules;
     this.#held = head;
-    this.#last = lastByte(head);
     this.#bytes = head.length;
     // Also when the supplier is done: who reads slowly holds what is left of it, and a slot.
     this.#timer = setTimeout(() => this.#readable.destroy(new AppError("SUPPLIERS_FAILED")), rules.timeoutMs);
@@ -56,6 +45,7 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
     });
     // Its reader gets the error; without a reader it must not end the process.
     this.#readable.on("error", () => undefined);
+    if (!this.#isText(head)) this.#refuse();
   }
 
   /** For one reader. Ends the exchange when it is left, also before anything was read. */
@@ -75,20 +65,38 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
   push(chunk: Uint8Array): void {
     if (this.#isOver || chunk.length === 0) return;
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#maxBytes) {
+    if (this.#bytes > this.#rules.maxBytes) {
       this.breakOff();
+      return;
+    }
+    if (!this.#isText(chunk)) {
+      this.#refuse();
       return;
     }
     const ready = this.#held;
     this.#held = chunk;
-    this.#last = lastByte(chunk) ?? this.#last;
     if (!this.#readable.push(ready)) this.#source.pause();
+  }
+
+  /** False when no JSON in UTF-8 begins with all that came. */
+  #isText(chunk: Uint8Array): boolean {
+    try {
+      this.#utf8.decode(chunk, { stream: true });
+    } catch {
+      return false;
+    }
+    return this.#json.write(chunk);
+  }
+
+  #refuse(): void {
+    this.#rules.malformed?.();
+    this.breakOff();
   }
 
   end(): void {
     if (this.#isOver) return;
-    if (this.#last !== CLOSE) {
-      this.breakOff();
+    if (!this.#json.end()) {
+      this.#refuse();
       return;
     }
     this.#isOver = true;

@@ -72,6 +72,8 @@ export interface StreamRules {
   readonly timeoutMs: number;
   /** Reads the beginning of a body; what to pass on in its place, or undefined: this one is buffered. */
   head(beginning: Buffer, status: number): Uint8Array | undefined;
+  /** Called when bytes that were passed on turn out not to be JSON: their supplier's fault. */
+  malformed?(): void;
 }
 
 /** Headers of a response, names in lower case. */
