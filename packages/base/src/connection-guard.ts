@@ -63,6 +63,7 @@ export class ConnectionGuard {
   readonly #bySize: Set<Client>[] = [];
   #limits: ConnectionLimits;
   #isProxy: (address: string) => boolean;
+  #isFlooding: (key: string) => boolean = () => false;
   #open = 0;
 
   /** @throws AppError CONFIG_INVALID when a trusted proxy is neither an address nor a CIDR block. */
@@ -101,6 +102,7 @@ export class ConnectionGuard {
     }
     if (socket.destroyed) return false;
     const key = this.clientOf(socket);
+    if (key !== undefined && this.#isFlooding(key)) return this.#refuse("flood");
     const client = key === undefined ? undefined : this.#clients.get(key);
     const size = client?.entries.size ?? 0;
     const { maxConnections, maxConnectionsPerClient = MAX_CONNECTIONS_PER_CLIENT } = this.#limits;
@@ -116,6 +118,11 @@ export class ConnectionGuard {
   clientOf(socket: Socket): string | undefined {
     const address = socket.remoteAddress ?? "";
     return this.#isProxy(address) ? undefined : clientKey(address);
+  }
+
+  /** Refuses connections of clients that another part names, before any byte of them is read. */
+  refuseFlooding(isFlooding: (key: string) => boolean): void {
+    this.#isFlooding = isFlooding;
   }
 
   /** Counts a connection that another part has closed since its frames were too many. */

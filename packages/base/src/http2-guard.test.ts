@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, constants, createServer, type Http2Server, type ServerHttp2Stream } from "node:http2";
-import { type AddressInfo, connect as connectTcp } from "node:net";
+import { type AddressInfo, connect as connectTcp, Socket } from "node:net";
 import { suite, test } from "node:test";
 import { ConnectionGuard, type ConnectionRefusal } from "./connection-guard.ts";
 import { Http2Guard, type Http2GuardOptions } from "./http2-guard.ts";
@@ -161,6 +161,8 @@ suite("a guard of HTTP/2 connections", () => {
       const { sessions } = at;
       await wave();
       assert.equal(at.sessions, sessions, "refused before they are read");
+      const socket = Object.defineProperty(new Socket(), "remoteAddress", { value: "127.0.0.2" });
+      assert.equal(at.guard.admit(socket), false, "by every server that shares the guard");
       const honest = at.open();
       await once(honest.request({ ":path": "/" }), "response");
       honest.destroy();

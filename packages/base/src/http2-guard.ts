@@ -115,10 +115,14 @@ class Client {
   }
 
   /** True while its connections are closed before they are read. */
-  refuses(nowMs: number): boolean {
+  isRefused(nowMs: number): boolean {
     if (this.#isRefused && !this.tokens.isBelow(nowMs, REFUSED_SHARE)) this.#isRefused = false;
-    const isSuspect = nowMs - this.#floodedAtMs < SUSPECT_MS;
-    return this.#isRefused || (isSuspect && this.unproven.size >= MAX_SUSPECT_CONNECTIONS);
+    return this.#isRefused;
+  }
+
+  /** True when it has flooded lately, and has as many connections without a complete stream as it may have since. */
+  isFullSuspect(nowMs: number): boolean {
+    return nowMs - this.#floodedAtMs < SUSPECT_MS && this.unproven.size >= MAX_SUSPECT_CONNECTIONS;
   }
 }
 
@@ -160,6 +164,8 @@ export class Http2Guard implements Disposable {
     this.#modules = modules;
     this.#clock = modules.clock ?? systemClock;
     this.#faultLog = new FaultLogThrottle(this.#clock);
+    // Where another server accepts the connections, it reads their first bytes before they come here.
+    modules.guard.refuseFlooding((key) => this.#clients.get(key)?.isRefused(this.#clock.monotonicMs()) === true);
     const checkMs = Math.min(CHECK_MS, this.#headTimeoutMs, this.#idleTimeoutMs);
     this.#timer = setInterval(() => this.check(), checkMs).unref();
   }
@@ -212,8 +218,8 @@ export class Http2Guard implements Disposable {
   #accept(socket: Socket, server: EventEmitter, listeners: readonly ((socket: Socket) => void)[]): void {
     const nowMs = this.#clock.monotonicMs();
     const { guard } = this.#modules;
-    const key = guard.clientOf(socket);
-    const isFlooded = key !== undefined && this.#clients.get(key)?.refuses(nowMs) === true;
+    const client = this.#clients.get(guard.clientOf(socket) ?? "");
+    const isFlooded = client?.isRefused(nowMs) === true || client?.isFullSuspect(nowMs) === true;
     const idleMs = (): number | undefined => this.#idleMs(socket, nowMs);
     if (isFlooded) guard.countFlood();
     if (isFlooded || !guard.admit(socket, idleMs)) {

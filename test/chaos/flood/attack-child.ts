@@ -13,6 +13,9 @@ const ATTACKS: Readonly<Record<string, { readonly first: Buffer | string; readon
   "rapid-reset": { first: rapidResets(3_000) },
 };
 
+/** Connections that the server has closed. */
+let closed = 0;
+
 function hold({ first, drip }: { readonly first: Buffer | string; readonly drip?: string }): void {
   const socket: Socket = connect({ port: Number(port), host: "127.0.0.1", localAddress: FROM });
   const timer = drip === undefined ? undefined : setInterval(() => socket.write(drip), 1_000);
@@ -20,6 +23,7 @@ function hold({ first, drip }: { readonly first: Buffer | string; readonly drip?
   socket.resume();
   if (first.length > 0) socket.write(first);
   socket.once("close", () => {
+    closed++;
     clearInterval(timer);
     // No faster than a connection can be set up and refused, some 4,000 a second of all.
     setTimeout(() => hold({ first, ...(drip === undefined ? {} : { drip }) }), 100);
@@ -27,5 +31,13 @@ function hold({ first, drip }: { readonly first: Buffer | string; readonly drip?
 }
 
 process.once("disconnect", () => process.exit(0));
+// A head has its time before it ends a connection: the count is sent when there is one.
+process.on("message", () => {
+  const timer = setInterval(() => {
+    if (closed === 0) return;
+    clearInterval(timer);
+    process.send?.({ closed });
+  }, 50);
+});
 const chosen = ATTACKS[attack];
 if (chosen !== undefined) for (let at = 0; at < CONNECTIONS; at++) hold(chosen);
