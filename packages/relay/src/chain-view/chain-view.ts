@@ -262,7 +262,7 @@ export class ChainView {
     return this.#tip !== undefined && heightBlocks > this.#highestBlocks(this.#tip, nowMs);
   }
 
-  /** True while nothing is agreed on, since votes of the set are outstanding: no height can be told from a lie. */
+  /** True while nothing is agreed on, since votes of the set are outstanding: no height can be distinguished from a lie. */
   isOpen(nowMs: number): boolean {
     this.#refresh(nowMs);
     if (this.#tip !== undefined) return false;
@@ -474,7 +474,7 @@ export class ChainView {
     return { heightBlocks, atMs: nowMs, voters: votes.length, support };
   }
 
-  /** Nobody is behind a height that was not the chain's, and it is known again who is behind the one that is. */
+  /** No operator is behind a height that was not the chain's, and it is known again who is behind the one that is. */
   #measureLags(tipBlocks: number): void {
     for (const operator of this.#operators.values()) operator.lagBlocks = tipBlocks - operator.height.heightBlocks;
   }

@@ -262,7 +262,7 @@ class RetryingRequest {
   }
 
   /**
-   * Keeps the first answer from behind, or a newer one that can be true. While no height can be told from a lie, the lowest:
+   * Keeps the first answer from behind, or a newer one that can be true. While no height can be distinguished from a lie, the lowest:
    * it is a block that exists when fewer than all lie.
    */
   #keepStale(stale: UpstreamAnswer): void {
@@ -303,7 +303,7 @@ class RetryingRequest {
   #fail(): void {
     const { job } = this;
     const { clock, closing } = this.#tools;
-    // Before a quorum was heard, it could not be told from the chain's.
+    // Before a quorum was heard, it could not be distinguished from the chain's.
     const { view } = job.context.memory;
     if (this.#last?.tipBlocks !== undefined && view.isTooHigh(this.#last.tipBlocks, clock.monotonicMs())) {
       this.#last = undefined;
