@@ -44,7 +44,7 @@ function agreedByTwo(low: number, high: number, facts: AgreementFacts): number {
  * - Larger ones: a height that a quorum of the set has reached, and that a quorum of it has not passed by more than honest
  *   operators differ. Votes that are outstanding count for neither, so that those who answer first decide nothing. Of an
  *   even set that is split in halves, the upper half is right when its height follows from the one before, else the lower;
- *   without one before the halves cannot be distinguished.
+ *   without one before neither is.
  *
  * A height of 0 is "unknown" while another operator knows better: a node that starts says so.
  */
