@@ -1,6 +1,6 @@
 import { Dice } from "../../packages/http1/test/streams.ts";
 
-/** What every HTTP/2 client sends first (RFC 9113 §3.4). */
+/** The first bytes of every HTTP/2 client (RFC 9113 §3.4). */
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 const TYPES = { data: 0, headers: 1, priority: 2, reset: 3, settings: 4, push: 5, ping: 6, goaway: 7, window: 8 };
 
@@ -173,7 +173,7 @@ function http1Stream(dice: Dice): Buffer {
   return Buffer.concat(parts);
 }
 
-/** What one connection sends. The same seed gives the same pieces and the same end. */
+/** Bytes that one connection sends. The same seed gives the same pieces and the same end. */
 export interface FuzzConnection {
   /** Written one after another, each in a turn of the event loop of its own. */
   readonly pieces: readonly Buffer[];

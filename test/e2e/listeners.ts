@@ -32,7 +32,7 @@ export interface Listener {
   start(owned: AsyncDisposableStack): Promise<Served>;
 }
 
-/** Where a server listens, and its places. */
+/** Address of a server, and its places. */
 export interface Served {
   readonly url: string;
   readonly places: readonly Place[];

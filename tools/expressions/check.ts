@@ -37,8 +37,8 @@ export async function checkExpressions(
   expressions: readonly Expression[],
   { all, write, file }: { readonly all: boolean; readonly write: boolean; readonly file: string },
 ): Promise<ExpressionFault[]> {
-  const before = existsSync(file) ? readFileSync(file, "utf8") : "[]";
-  const linear = new Set(all ? [] : (JSON.parse(before) as readonly string[]));
+  const written = existsSync(file) ? readFileSync(file, "utf8") : "[]";
+  const linear = new Set(all ? [] : (JSON.parse(written) as readonly string[]));
   const faults: ExpressionFault[] = [];
   const keys: string[] = [];
   for (const expression of expressions) {
@@ -51,6 +51,6 @@ export async function checkExpressions(
   }
   const listed = new Set(keys.filter((key) => linear.has(key)));
   const after = `${JSON.stringify([...listed].sort(), undefined, 2)}\n`;
-  if (write && after !== before) writeFileSync(file, after);
+  if (write && after !== written) writeFileSync(file, after);
   return faults;
 }

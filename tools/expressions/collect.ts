@@ -21,7 +21,7 @@ export interface Expression {
   readonly place: string;
 }
 
-/** What the sources say of regular expressions. */
+/** Regular expressions of the sources. */
 export interface Collected {
   readonly expressions: readonly Expression[];
   /** `path:line` of each constructor whose pattern is not a literal. */

@@ -4,7 +4,7 @@ import { type CollectedFiles, collectExpressions, type Expression, productFiles 
 import { constructedExpressions } from "./constructed.ts";
 import type { Exception } from "./exceptions.ts";
 
-/** What {@link lintExpressions} reads. */
+/** Input of {@link lintExpressions}. */
 export interface ExpressionLint {
   readonly exceptions: readonly Exception[];
   /** Files whose constructors are not checked, with the reason. */

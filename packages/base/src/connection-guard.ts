@@ -95,10 +95,10 @@ export class ConnectionGuard {
    * Returns false for a connection that must be closed at once.
    */
   admit(socket: Socket, idleMs?: IdleTime): boolean {
-    const known = this.#entries.get(socket);
-    if (known !== undefined) {
-      if (idleMs !== undefined) known.idleMs = idleMs;
-      return known.isOpen;
+    const entry = this.#entries.get(socket);
+    if (entry !== undefined) {
+      if (idleMs !== undefined) entry.idleMs = idleMs;
+      return entry.isOpen;
     }
     if (socket.destroyed) return false;
     const key = this.clientOf(socket);
@@ -114,7 +114,7 @@ export class ConnectionGuard {
     return true;
   }
 
-  /** What a connection's client is counted as; undefined: a trusted proxy. */
+  /** Returns the key under which a connection's client is counted; undefined for a trusted proxy. */
   clientOf(socket: Socket): string | undefined {
     const address = socket.remoteAddress ?? "";
     return this.#isProxy(address) ? undefined : clientKey(address);

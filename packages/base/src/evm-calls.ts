@@ -2,7 +2,7 @@ import { argumentFault, type EvmBounds, fieldsOf, foldedKey } from "./evm-argume
 import { isRecord, parseJson } from "./json.ts";
 import { jsonElementSpans } from "./json-spans.ts";
 
-/** What is passed to an EVM node. */
+/** Rules for the calls that are passed to an EVM node. */
 export interface EvmRules {
   readonly bounds: EvmBounds;
   /** Methods that are passed; all of them where it is not set. */

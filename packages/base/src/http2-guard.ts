@@ -164,7 +164,7 @@ export class Http2Guard implements Disposable {
     this.#modules = modules;
     this.#clock = modules.clock ?? systemClock;
     this.#faultLog = new FaultLogThrottle(this.#clock);
-    // Where another server accepts the connections, it reads their first bytes before they come here.
+    // A server that accepts the connections in place of this one reads their first bytes before they come here.
     modules.guard.refuseFlooding((key) => this.#clients.get(key)?.isRefused(this.#clock.monotonicMs()) === true);
     const checkMs = Math.min(CHECK_MS, this.#headTimeoutMs, this.#idleTimeoutMs);
     this.#timer = setInterval(() => this.check(), checkMs).unref();

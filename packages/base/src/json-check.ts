@@ -1,6 +1,6 @@
 import { MAX_JSON_DEPTH } from "./json-spans.ts";
 
-/** What may come next. Numbers and words end with the byte after them. */
+/** States, by the bytes that may come next. Numbers and words end with the byte after them. */
 const VALUE = 0;
 const VALUE_OR_END = 1;
 const KEY = 2;

@@ -77,7 +77,7 @@ export interface SocketGatewayInput {
   readonly options?: Partial<GatewayOptions>;
   readonly modules?: Partial<GatewayModules>;
   readonly subscriptions?: Partial<SubscriptionOptions>;
-  /** Of the relay and the subscriptions; the machine's by default. */
+  /** Clock of the relay and the subscriptions; the machine's by default. */
   readonly clock?: Clock;
 }
 

@@ -6,7 +6,7 @@ import type { PaymentRefusal, Verification, VerifiedPayment } from "./types.ts";
 export interface FundedClaim {
   claim(verified: VerifiedPayment): Promise<ClaimResult>;
   /**
-   * Whether a payment that is `unsettled` can be claimed once the ledger has seen what the chain has settled: else waiting
+   * True when a payment that is `unsettled` can be claimed once the ledger has seen what the chain has settled: else waiting
    * for it would be waiting for other payments to fail.
    */
   mayWait(verified: VerifiedPayment): Promise<boolean>;

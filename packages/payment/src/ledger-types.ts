@@ -121,7 +121,7 @@ export interface ScanCursor {
   readonly finalBlock: bigint | undefined;
 }
 
-/** Most settlements of a day, in UTC by the database's clock, for a name. */
+/** Maximum settlements of a day, in UTC by the database's clock, for a name. */
 export interface SettlementBudget {
   readonly name: string;
   readonly perDay: number;

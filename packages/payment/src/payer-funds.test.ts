@@ -28,8 +28,8 @@ function funds({ balance, inFlight }: { balance: bigint; inFlight: readonly { va
 }
 
 test("what is settled by the chain already is not taken from the balance again; what is still to be settled is", async () => {
-  const left = funds({ balance: 1_000n, inFlight: [{ value: 1_000n, used: true }] });
-  assert.equal(await left.payerFunds.carry(paymentOf(1_000n)), true);
+  const settled = funds({ balance: 1_000n, inFlight: [{ value: 1_000n, used: true }] });
+  assert.equal(await settled.payerFunds.carry(paymentOf(1_000n)), true);
   const open = funds({ balance: 1_000n, inFlight: [{ value: 1_000n, used: false }] });
   assert.equal(await open.payerFunds.carry(paymentOf(1_000n)), false);
   const some = { value: 400n, used: false };

@@ -12,7 +12,7 @@ export interface PayerFundsModules {
 
 /** Payments in flight of one account that are looked at. More of them say nothing, and have their places to wait. */
 const MAX_PAYMENTS = 200;
-/** How long one look answers for all payments of an account that come meanwhile. */
+/** Time for which one look answers for all payments of an account that come meanwhile. */
 const LOOK_MS = 500;
 
 /**
@@ -29,7 +29,7 @@ export class PayerFunds {
   }
 
   /**
-   * Whether the payer's balance carries this payment beside all in flight that have not left it: then it can be claimed as
+   * True when the payer's balance carries this payment beside all in flight that have not left it: then it can be claimed as
    * soon as the ledger has seen those that have.
    */
   async carry({ payment }: VerifiedPayment): Promise<boolean> {

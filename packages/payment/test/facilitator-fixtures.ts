@@ -112,7 +112,7 @@ export interface FacilitatorBench {
   fault: Error | undefined;
   /** Runs before the chain is looked at for a payment. */
   onCheck: (() => Promise<void>) | undefined;
-  /** Of every payer. */
+  /** Balance of every payer. */
   balance: bigint;
   /** Nonces that the chain has used. */
   readonly hasLeft: Set<string>;
@@ -149,7 +149,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
   return bench;
 }
 
-/** What a facilitator answered. */
+/** The answer of a facilitator. */
 export interface Reply {
   readonly status: number;
   /** Code of the error body, or what the answer says. */
@@ -158,7 +158,7 @@ export interface Reply {
   readonly transaction: unknown;
 }
 
-/** Who sends a request, and how. */
+/** The sender of a request, and its ways. */
 export interface Sender {
   readonly localAddress?: string;
   /** `X-Forwarded-For` */

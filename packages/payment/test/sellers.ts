@@ -14,7 +14,7 @@ import { NETWORK, PAY_TO, PRICE } from "./engine-fixtures.ts";
 
 /** A seller that nothing of ours is in, with one thing for sale. */
 export interface Seller extends AsyncDisposable {
-  /** Of what it sells, by GET. */
+  /** URL of its goods, by GET. */
   readonly url: string;
 }
 

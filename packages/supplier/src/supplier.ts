@@ -48,7 +48,7 @@ export interface ServeRelaysOptions {
   /** Larger requests are refused; and always those that could not be claimed, of some 900 kB. */
   readonly maxRequestBytes: number;
   readonly maxConcurrentRelays: number;
-  /** Of all operators' ports together. */
+  /** Maximum of all operators' ports together. */
   readonly maxConnections: number;
   /** Maximum of one address, or one /64 of IPv6; 250 by default. */
   readonly maxConnectionsPerClient?: number;

@@ -158,8 +158,8 @@ function gapsOf(blocks: readonly Block[]): number[] {
 /** Times between blocks of which none was made while a node was away: each proposer that is away costs a time-out. */
 function gapsOfAll(blocks: readonly Block[], outages: readonly Outage[]): number[] {
   return blocks.slice(1).flatMap(({ timeMs }, index) => {
-    const before = blocks[index]?.timeMs ?? timeMs;
-    return outages.some(({ startMs, endMs }) => before <= endMs && timeMs >= startMs) ? [] : [timeMs - before];
+    const earlierMs = blocks[index]?.timeMs ?? timeMs;
+    return outages.some(({ startMs, endMs }) => earlierMs <= endMs && timeMs >= startMs) ? [] : [timeMs - earlierMs];
   });
 }
 

@@ -227,8 +227,8 @@ export class BatchScheduler {
 
   /** Asks the ledger about held payments, some at once, and no account waits for that. */
   #admitHeld(): void {
-    const held = this.#queue.held().filter((item) => !this.#asking.has(item) && !this.#resting.has(item));
-    for (const item of held.slice(0, MAX_ASKING - this.#asking.size)) {
+    const waiting = this.#queue.held().filter((item) => !this.#asking.has(item) && !this.#resting.has(item));
+    for (const item of waiting.slice(0, MAX_ASKING - this.#asking.size)) {
       this.#asking.add(item);
       this.#modules.track(this.#admit(item));
     }

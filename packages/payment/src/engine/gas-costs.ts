@@ -55,8 +55,8 @@ export class GasCosts {
   alone(kind: PaymentRecord["kind"], payer: string, estimate?: bigint): SettlementCost {
     if (kind === "eoa") return this.each("alone");
     const nowMs = this.#nowMs();
-    const own = this.#byPayer.get(`${kind} ${payer}`, nowMs);
-    const { gas, dataFeeWei } = own === undefined ? this.each(kind) : this.#faded(kind, own);
+    const measured = this.#byPayer.get(`${kind} ${payer}`, nowMs);
+    const { gas, dataFeeWei } = measured === undefined ? this.each(kind) : this.#faded(kind, measured);
     const lost = this.#lostBy(payer);
     return { gas: (estimate ?? gas) + lost.gas, dataFeeWei: dataFeeWei + lost.dataFeeWei };
   }
@@ -92,10 +92,10 @@ export class GasCosts {
     const [only, ...others] = payments;
     if (only === undefined || only.kind === "eoa" || others.length > 0) return;
     const payer = only.key.from;
-    const before = this.#lostBy(payer);
+    const earlier = this.#lostBy(payer);
     const { gas, dataFeeWei } = this.#capped(only.kind, mined);
     const nowMs = this.#nowMs();
-    const lost = { gas: before.gas + gas, dataFeeWei: before.dataFeeWei + dataFeeWei, atMs: nowMs };
+    const lost = { gas: earlier.gas + gas, dataFeeWei: earlier.dataFeeWei + dataFeeWei, atMs: nowMs };
     this.#lost.set(payer, lost, nowMs);
   }
 

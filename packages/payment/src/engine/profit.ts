@@ -21,7 +21,7 @@ export interface ProfitRule {
   /** Of one whole coin (10^18 wei) in 10^-12 US dollars. Undefined: nothing is known of the costs. */
   readonly coinPriceUsd: bigint | undefined;
   /**
-   * What a third party pays for the settlement of its sale, in 10^-12 US dollars; undefined where the sale is the operator's own,
+   * Fee of a third party for the settlement of its sale, in 10^-12 US dollars; undefined where the sale is the operator's own,
    * which brings its amount. Without it, all are.
    */
   readonly feeUsd?: (sale: { readonly payTo: Address; readonly serviceId?: ServiceId }) => bigint | undefined;

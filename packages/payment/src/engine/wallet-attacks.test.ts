@@ -27,11 +27,11 @@ const server = testServer();
 
 /** A signature that only a wallet without a check of its own accepts. */
 const ANY_SIGNATURE = { kind: "erc1271", signature: () => new Uint8Array(70) } as const;
-/** Most that an attack may cost: one transaction of one payment by itself, with its margin. */
+/** Maximum gas that an attack may cost: one transaction of one payment by itself, with its margin. */
 const ONE_LOSS = 130_000;
 
 interface Gas {
-  /** Of transactions that settled nothing. */
+  /** Gas of transactions that settled nothing. */
   readonly lost: number;
   readonly transactions: number;
 }
@@ -118,7 +118,7 @@ test("16 accounts delegated to one switch cost one lost transaction, and their n
   const honest = [...payments, ...wallets].map((payment) => engine.settle(payment, ANSWER, timeLimit()));
   // Simulations see it off, blocks see it on.
   await mineWhile(bed, Promise.all(honest), (isMining) => attacker.turn(isMining));
-  // What is tried again is tried now.
+  // Retries are tried now.
   for (let block = 0; block < 10; block++) {
     await attacker.turn(true);
     await mine(bed);

@@ -2,7 +2,7 @@ import { bytesToHex, utf8ToBytes } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import type { Seller } from "./sellers.ts";
 
-/** Who sent a settle request. */
+/** The sender of a settle request. */
 export interface SettleCaller {
   /** Its address or /64, or its seller, for the limits. */
   readonly client: string;
@@ -14,7 +14,7 @@ export interface SettleCaller {
   readonly gone?: AbortSignal;
 }
 
-/** What a payment is claimed for: the success of its settlement is that caller's alone. */
+/** The request that a payment is claimed for: the success of its settlement is that caller's alone. */
 export interface CallerBinding {
   /** The request hash of its claim. */
   readonly digest: Uint8Array;
@@ -28,7 +28,7 @@ export interface CallerBinding {
 /** As many characters as others take: a UUID has 36. */
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
-/** Whether an `Idempotency-Key` can be used: one value of 1 to 255 visible ASCII characters. */
+/** True for an `Idempotency-Key` that can be used: one value of 1 to 255 visible ASCII characters. */
 export function isRetryKey(key: string): boolean {
   return KEY.test(key);
 }

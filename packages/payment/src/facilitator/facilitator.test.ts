@@ -21,7 +21,7 @@ let finds = 0;
 let early = 0;
 let server: FacilitatorServer;
 let client: HTTPFacilitatorClient;
-/** Of a facilitator that settles for any receiver. */
+/** Client of a facilitator that settles for any receiver. */
 let toAny: HTTPFacilitatorClient;
 const owned = new AsyncDisposableStack();
 
@@ -297,12 +297,12 @@ test("what is not worth its gas, or for somebody else, is not settled", async ()
 
 test("attack: a payer that is its own receiver is not settled, here or for any receiver", async () => {
   const payer = await bed.payer(PRICE);
-  const own = { ...requirements, payTo: payer.address };
-  const payload = { ...(await pay(payer, { to: payer.address })), accepted: own };
+  const ownSale = { ...requirements, payTo: payer.address };
+  const payload = { ...(await pay(payer, { to: payer.address })), accepted: ownSale };
   for (const to of [client, toAny]) {
-    const settled = await to.settle(payload, own);
+    const settled = await to.settle(payload, ownSale);
     assert.deepEqual([settled.success, settled.errorReason], [false, "invalid_exact_evm_recipient_mismatch"]);
-    assert.equal((await to.verify(payload, own)).isValid, false);
+    assert.equal((await to.verify(payload, ownSale)).isValid, false);
   }
 });
 

@@ -36,7 +36,7 @@ export interface FacilitatorOptions extends PaymentCheckOptions {
   readonly maxCopies?: number;
   /** Addresses of the relayer keys, for `/supported`. */
   readonly signers?: readonly Address[];
-  /** Whose sales are settled, and how many a day. By default the served receivers are the operator's own. */
+  /** Sellers whose sales are settled, and how many a day. By default the served receivers are the operator's own. */
   readonly sellers?: SellerOptions;
   /** Requests of one client that may end without a settlement, or be under way. A client is a seller with many payers. */
   readonly unpaidPerClient: () => UnpaidRule;
@@ -98,7 +98,7 @@ export class Facilitator {
     );
   }
 
-  /** Whether a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
+  /** Verifies that a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
   async verify(
     body: Uint8Array,
     signal: AbortSignal,
@@ -197,8 +197,8 @@ export class Facilitator {
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
     if (isDuplicate) {
-      const said = { invalidReason: DUPLICATE_REASON, invalidMessage: "This payment is settled for another request." };
-      return { kind: "answer", body: { isValid: false, ...said, payer } };
+      const reason = { invalidReason: DUPLICATE_REASON, invalidMessage: "This payment is settled for another request." };
+      return { kind: "answer", body: { isValid: false, ...reason, payer } };
     }
     if (result.ok) return { kind: "answer", body: { isValid: true, payer } };
     const invalidMessage = result.message ?? errorRow(result.code).message;

@@ -9,9 +9,9 @@ export class Places {
 
   /** Takes a place; undefined when there is none. The result gives it back, and is to be called once. */
   take(key: string): (() => void) | undefined {
-    const before = this.#taken.get(key) ?? 0;
-    if (before >= this.#maxEach) return undefined;
-    this.#taken.set(key, before + 1);
+    const places = this.#taken.get(key) ?? 0;
+    if (places >= this.#maxEach) return undefined;
+    this.#taken.set(key, places + 1);
     return () => {
       const others = (this.#taken.get(key) ?? 1) - 1;
       if (others === 0) this.#taken.delete(key);

@@ -127,7 +127,7 @@ export function settleResultOf(record: PaymentRecord, payment: DecodedPayment): 
   }
 }
 
-/** What copies of a payment that is another request's are refused with; as the reference's facilitators for other chains say it. */
+/** Reason with which copies of a payment that is another request's are refused; as the reference's facilitators for other chains say it. */
 export const DUPLICATE_REASON = "duplicate_settlement";
 
 /** The settle result of a copy: the payment is, or was, settled for another request. */

@@ -16,7 +16,7 @@ import { createFacilitatorServer } from "./server.ts";
 
 const owned = new AsyncDisposableStack();
 let bed: Bed;
-/** Of two facilitators in turn, as of a load balancer before two processes. */
+/** URL of two facilitators in turn, as of a load balancer before two processes. */
 let balancer: { readonly url: string; readonly verified: () => number };
 
 /** A facilitator with a ledger, an engine and a key of its own, on the one database. */

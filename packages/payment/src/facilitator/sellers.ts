@@ -18,13 +18,13 @@ export interface Seller {
 
 /** Settlements of a day for third parties that have no key. */
 export interface KeylessBudgets {
-  /** Of all of them. */
+  /** Maximum of all of them together. */
   readonly settlementsPerDay: number;
   readonly settlementsPerPayer: number;
   readonly settlementsPerReceiver: number;
 }
 
-/** Whose sales are settled, and how many of them a day. */
+/** Sellers whose sales are settled, and how many of them a day. */
 export interface SellerOptions {
   /** Receivers whose sales are the operator's own: each brings its amount, and needs no other bound. */
   readonly ownReceivers: readonly Address[];
@@ -68,7 +68,7 @@ export class Sellers {
     return seller === undefined || this.isOwn(payment) ? KEYLESS : sellerService(seller.name);
   }
 
-  /** What bounds the settlements of a sale; none where it is the operator's own. */
+  /** Budgets of a sale's settlement; none where it is the operator's own. */
   budgetsOf(payment: DecodedPayment, seller: Seller | undefined): readonly SettlementBudget[] {
     if (this.isOwn(payment)) return [];
     const { keyless } = this.#opts;

@@ -34,7 +34,7 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly trustedProxies: readonly string[];
   /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
   readonly maxConcurrentRequests: number;
-  /** Of one client at once; more are answered 429. A quarter of all by default. */
+  /** Requests of one client at once; more are answered 429. A quarter of all by default. */
   readonly maxConcurrentPerClient?: number;
   /** Open connections; 1,000 by default. */
   readonly maxConnections?: number;

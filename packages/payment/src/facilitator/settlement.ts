@@ -72,7 +72,7 @@ const ANSWER: StoredAnswer = { contentType: "application/json", body: new Uint8A
 const CLAIM_POLL_MS = 100;
 /** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
 const MAX_COPIES_OF_ONE = 16;
-/** How long after its claim a caller may still ask for the result of a payment: ours asks for as long as windows are open. */
+/** Time after its claim in which a caller may still ask for the result of a payment: ours asks for as long as windows are open. */
 const RESULT_MS = 86_400_000;
 
 /**
@@ -136,8 +136,8 @@ export class FacilitatorSettlement {
 
   /** True when a payment is claimed, or was settled, by any request. */
   async isClaimed(payment: DecodedPayment): Promise<boolean> {
-    const known = await this.#modules.ledger.find(paymentKey(payment.option, payment));
-    return known !== undefined && known.state !== "released";
+    const record = await this.#modules.ledger.find(paymentKey(payment.option, payment));
+    return record !== undefined && record.state !== "released";
   }
 
   /** The result of a payment that is in the ledger, after waiting for its end where there is a place to wait. */
@@ -147,7 +147,7 @@ export class FacilitatorSettlement {
     if (!bytesEqual(found.payloadDigest, payment.payloadDigest)) {
       return { result: failedWith(partiesOf(payment), "PAYMENT_CONFLICT") };
     }
-    // What failed has no success that two could have.
+    // A failed payment has no success that two could have.
     if (found.state === "failed" || found.state === "disputed") return { result: settleResultOf(found, payment), id };
     if (!(await this.#mayHaveResult(found, binding))) return { result: duplicateOf(found, payment), id };
     const lease = this.#leaseOf(id, request);
@@ -160,7 +160,7 @@ export class FacilitatorSettlement {
   async #mayHaveResult(found: PaymentRecord, { digest, mayRepeat }: CallerBinding): Promise<boolean> {
     const { ledger, clock } = this.#modules;
     if (!bytesEqual(found.requestHash, digest) || clock.nowMs() - found.createdAtMs > RESULT_MS) return false;
-    // What is owed was answered as failed: no request has had the success that follows.
+    // An owed payment was answered as failed: no request has had the success that follows.
     return mayRepeat || ledger.takeResult(found.id, found.state === "owed");
   }
 
@@ -201,7 +201,7 @@ export class FacilitatorSettlement {
   }
 
   /**
-   * How a claim stands now. A claim that was lost stands as the newer one of the same caller where that may repeat itself;
+   * Returns a claim as it stands now. A claim that was lost stands as the newer one of the same caller where that may repeat itself;
    * else the newer one is that of a copy, whose result is not this request's.
    */
   async #standing(record: PaymentRecord, { mayRepeat }: CallerBinding): Promise<PaymentRecord> {
@@ -245,8 +245,8 @@ export class FacilitatorSettlement {
   /** Claims and settles within the day's budgets of the payer, the receiver and the seller. */
   async #claimInBudget(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
     const { ledger, budgets, log } = this.#modules;
-    const taken = await budgets.take(request);
-    if (!taken.ok) return this.#refuse(request, taken, signal);
+    const budget = await budgets.take(request);
+    if (!budget.ok) return this.#refuse(request, budget, signal);
     let isSent = true;
     try {
       const settling = await this.#claim(verified, request, signal);

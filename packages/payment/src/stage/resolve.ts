@@ -42,7 +42,7 @@ export class OutcomeResolver {
   }
 
   /**
-   * How the ledger says that a payment ended, after a wait for that, where there is room for one more that waits. `answerMs`:
+   * Returns the end of a payment by the ledger, after a wait for that, where there is room for one more that waits. `answerMs`:
    * time after the settlement in which its answer is handed out; as long as it is stored, if undefined.
    */
   resolve(found: PaymentRecord, answerMs?: number): Promise<Outcome> {

@@ -62,8 +62,8 @@ export async function boundGas(
     replyToSimulation(estimated, { rpc });
     return undefined;
   }
-  const wanted = estimate + estimate / MARGIN_DIVISOR + MARGIN_GAS;
-  const limit = wanted < bounds.maxGas ? wanted : bounds.maxGas;
+  const withMargin = estimate + estimate / MARGIN_DIVISOR + MARGIN_GAS;
+  const limit = withMargin < bounds.maxGas ? withMargin : bounds.maxGas;
   const areBlocksVaried = probed?.ok === true && decodeUint(probed.result) === PROBED_NUMBER;
   const request = { ...run.call, gas: hexOf(limit) };
   const variants = areBlocksVaried ? blockVariants(run, bounds) : [timeOverride(run, bounds)];

@@ -147,7 +147,7 @@ export function readRpcObject(
 ): AttemptResult {
   const { call, response } = source;
   const { status } = response;
-  // What is passed on is JSON as a whole: malformed bytes are their supplier's own evidence.
+  // A text that is passed on is JSON as a whole: malformed bytes are their supplier's own evidence.
   if (!isJson(object.bytes, object.start, object.end)) return malformed(status, "not_json");
   let version: JsonMemberSpan | undefined;
   let id: JsonMemberSpan | undefined;

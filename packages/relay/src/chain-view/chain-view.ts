@@ -518,7 +518,7 @@ export class ChainView {
       reachedByQuorum(said, voters) ??
       Math.min(tip, reachedByQuorum(heights, heights.length) ?? tip) - finalDepthBlocks;
     const held = this.#final;
-    // What one or two said, or half of those known now, is not held against more of them.
+    // A height of one or two, or of half of those known now, is not held against more of them.
     const isHeld = held !== undefined && (voters <= held.voters || (held.voters >= 3 && held.voters > voters / 2));
     const next = Math.min(tip, isHeld ? Math.max(agreed, held.heightBlocks) : agreed);
     if (next < 0) this.#final = undefined;

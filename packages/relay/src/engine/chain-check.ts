@@ -133,7 +133,7 @@ function checkTip(
   const { view } = context.memory;
   const { operator } = target;
   view.reported(operator, height, nowMs);
-  // What fewer than a quorum say is shown to a client only when no other supplier can be asked.
+  // A height of fewer than a quorum is shown to a client only when no other supplier can be asked.
   if (view.isOpen(nowMs)) return failedBehind("chain", "behind", answer, height);
   // 0 is what a node says that has just begun.
   const isBehind = view.isBehind(operator, nowMs) || (height === 0 && (view.tip(nowMs) ?? 0) > 0);

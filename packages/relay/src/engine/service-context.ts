@@ -199,9 +199,9 @@ export class ServiceContext {
 function viewMembers(targets: readonly Target[]): readonly ViewMember[] {
   const members = new Map<string, ViewMember>();
   for (const { operator, endpoint, health } of targets) {
-    const known = members.get(operator);
-    const provider = known?.provider ?? endpoint.provider ?? operator;
-    members.set(operator, { operator, provider, isProbed: health.hasProbe || known?.isProbed === true });
+    const earlier = members.get(operator);
+    const provider = earlier?.provider ?? endpoint.provider ?? operator;
+    members.set(operator, { operator, provider, isProbed: health.hasProbe || earlier?.isProbed === true });
   }
   return [...members.values()];
 }

@@ -129,7 +129,7 @@ suite("suppliers of a set that may change", () => {
         outcomes.map((one) => one.ok && one.operator),
         ["b", "b"],
       );
-      // What is kept for the next who asks the same is what was passed on.
+      // The cache holds for the next client the answer that was passed on.
       assert.equal(show(await to.relay.send(freeCall("0x1"))), good("b"));
       await using lone = sceneOf({ a: () => said });
       await lone.relay.start();

@@ -257,7 +257,7 @@ function streamHead(beginning: Buffer, wantedId: string, clientId: string | unde
   const found = BEGINNING.exec(text);
   const raw = found?.[1] ?? found?.[2];
   if (raw === undefined || raw !== Buffer.from(wantedId).toString("latin1")) return undefined;
-  // What is malformed already is taken whole, so that another supplier can be asked.
+  // A text that is malformed already is taken whole, so that another supplier can be asked.
   if (!new JsonCheck().write(beginning)) return undefined;
   if (clientId === undefined) return beginning;
   const at = text.indexOf(raw, text.indexOf('"id"') + 4);

@@ -19,7 +19,7 @@ export type SendPurpose =
 export interface SupplierEndpoint {
   /** Name or address of who runs it. Together with `rpcType` it is what quality is kept by. */
   readonly operator: string;
-  /** Who runs it, where several operators are run by one: see `domainOf`. Undefined: the operator. */
+  /** Name of the provider that runs several operators: see `domainOf`. Undefined: the operator. */
   readonly provider?: string | undefined;
   readonly rpcType: RpcType;
   /** Equal for endpoints that lead to the same back-end in the same way: these are probed together. Holds no secret. */
