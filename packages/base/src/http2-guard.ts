@@ -16,8 +16,8 @@ interface FrameRate {
 export interface Http2GuardOptions {
   /**
    * Reset streams, pings and settings of one connection. 1,000 and 100 a second by default: clients of gRPC ping once for each
-   * data that they measure, and cancel what they do not wait for. A connection has a burst of 100 at most before its first
-   * complete stream: as many as a client may open before it has the server's settings.
+   * data that they measure, and cancel what they do not wait for. Of reset streams, a connection has a burst of 100 at most
+   * before its first complete one: as many as a client may open before it has the server's settings.
    */
   readonly perConnection?: FrameRate;
   /** The same of all connections of one client; 4,000 and 400 a second by default. */
@@ -42,7 +42,7 @@ const CHECK_MS = 1_000;
 const PER_CONNECTION: FrameRate = { burst: 1_000, perSecond: 100 };
 const PER_CLIENT: FrameRate = { burst: 4_000, perSecond: 400 };
 const FRAME_FAULTS: ReadonlySet<string> = new Set(["ERR_HTTP2_ERROR", "ERR_HTTP2_TOO_MANY_INVALID_FRAMES"]);
-/** Burst of a connection without a complete stream. */
+/** Burst of reset streams of a connection without a complete one. */
 const UNPROVEN_BURST = 100;
 /** Part of a client's burst that a flood costs it: a connection of its own costs more than the frames that were counted. */
 const FLOOD_SHARE = 0.25;
@@ -128,11 +128,12 @@ class Client {
 
 /** State of one session. */
 interface Watched {
-  tokens: Tokens;
+  readonly tokens: Tokens;
+  /** Its reset streams before the first complete one; undefined after that. */
+  firstResets: Tokens | undefined;
   /** Undefined: a trusted proxy's. */
   readonly client: Client | undefined;
   readonly startedMs: number;
-  isProven: boolean;
   streams: number;
   idleSinceMs: number;
   hasSettings: boolean;
@@ -268,14 +269,14 @@ export class Http2Guard implements Disposable {
   #begin(session: ServerHttp2Session): void {
     const { guard } = this.#modules;
     const nowMs = this.#clock.monotonicMs();
-    const { burst, perSecond } = this.#options.perConnection ?? PER_CONNECTION;
+    const rate = this.#options.perConnection ?? PER_CONNECTION;
     const socket = this.#accepting;
     const client = socket === undefined ? undefined : this.#clientOf(guard.clientOf(socket), nowMs);
     const watched: Watched = {
-      tokens: new Tokens({ burst: Math.min(burst, UNPROVEN_BURST), perSecond }, nowMs),
+      tokens: new Tokens(rate, nowMs),
+      firstResets: new Tokens({ ...rate, burst: Math.min(rate.burst, UNPROVEN_BURST) }, nowMs),
       client,
       startedMs: nowMs,
-      isProven: false,
       streams: 0,
       idleSinceMs: nowMs,
       hasSettings: false,
@@ -307,14 +308,13 @@ export class Http2Guard implements Disposable {
     stream.once("close", () => {
       watched.streams--;
       watched.idleSinceMs = this.#clock.monotonicMs();
-      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) this.#count(session, watched);
-      else if (!watched.isProven) this.#prove(session, watched);
+      if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) this.#count(session, watched, watched.firstResets);
+      else if (watched.firstResets !== undefined) this.#prove(session, watched);
     });
   }
 
   #prove(session: ServerHttp2Session, watched: Watched): void {
-    watched.isProven = true;
-    watched.tokens = new Tokens(this.#options.perConnection ?? PER_CONNECTION, this.#clock.monotonicMs());
+    watched.firstResets = undefined;
     watched.client?.unproven.delete(session);
   }
 
@@ -331,10 +331,11 @@ export class Http2Guard implements Disposable {
     return fresh;
   }
 
-  #count(session: ServerHttp2Session, watched: Watched): void {
+  /** Counts a frame against each bound that it has. */
+  #count(session: ServerHttp2Session, watched: Watched, firstResets?: Tokens): void {
     if (session.destroyed) return;
     const nowMs = this.#clock.monotonicMs();
-    if (watched.tokens.take(nowMs) && watched.client?.tokens.take(nowMs) !== false) return;
+    if ([firstResets, watched.tokens, watched.client?.tokens].every((tokens) => tokens?.take(nowMs) !== false)) return;
     session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
     this.#flooded(watched);
   }
