@@ -25,7 +25,7 @@ export const EVM_BOUNDS: EvmBounds = {
   maxFilterItems: 1_024,
   maxTracedBlocks: 1_000,
   maxTransactionBytes: 131_072,
-  maxBatchCalls: 100,
+  maxBatchCalls: 250,
 };
 
 const MAX_TOPICS = 4;
@@ -73,13 +73,19 @@ function firstFault(values: readonly unknown[], faultOf: (value: unknown) => Fau
   return undefined;
 }
 
+/** Nodes written in Rust read an object from a list of its values, too: then nothing of it would be compared with a bound. */
+const objectFault = (value: unknown, name: string): Fault =>
+  value === undefined || value === null || isRecord(value) ? undefined : `${name} must be an object`;
+
 const gasFault = (call: unknown, { maxGas }: EvmBounds): Fault =>
-  isWithin(fieldsOf(call)?.get("gas"), maxGas) ? undefined : `gas must be a quantity of at most ${maxGas}`;
+  objectFault(call, "a call") ??
+  (isWithin(fieldsOf(call)?.get("gas"), maxGas) ? undefined : `gas must be a quantity of at most ${maxGas}`);
 
 const overrideFault = (overrides: unknown, { maxGas }: EvmBounds): Fault =>
-  isWithin(fieldsOf(overrides)?.get("gaslimit"), maxGas)
+  objectFault(overrides, "a block's overrides") ??
+  (isWithin(fieldsOf(overrides)?.get("gaslimit"), maxGas)
     ? undefined
-    : `gasLimit must be a quantity of at most ${maxGas}`;
+    : `gasLimit must be a quantity of at most ${maxGas}`);
 
 const callFault = ([call, , , blockOverrides]: Params, bounds: EvmBounds): Fault =>
   gasFault(call, bounds) ?? overrideFault(blockOverrides, bounds);
@@ -105,12 +111,21 @@ function groupsFault(groups: readonly Fields[], calls: string, overrides: string
 
 const fieldsOfAll = (values: readonly unknown[]): Fields[] => values.flatMap((value) => fieldsOf(value) ?? []);
 
-const simulationFault = ([payload]: Params, bounds: EvmBounds): Fault =>
-  groupsFault(fieldsOfAll(listOf(fieldsOf(payload)?.get("blockstatecalls"))), "calls", "blockoverrides", bounds);
+const objectsFault = (values: readonly unknown[]): Fault =>
+  values.every(isRecord) ? undefined : "a group of calls must be an object";
 
-/** `eth_callMany` of Erigon: bundles of transactions. */
+const simulationFault = ([payload]: Params, bounds: EvmBounds): Fault => {
+  const groups = listOf(fieldsOf(payload)?.get("blockstatecalls"));
+  return (
+    objectFault(payload, "a simulation") ??
+    objectsFault(groups) ??
+    groupsFault(fieldsOfAll(groups), "calls", "blockoverrides", bounds)
+  );
+};
+
+/** `eth_callMany` of Erigon, and `debug_traceCallMany`: bundles of transactions. */
 const bundlesFault = ([bundles]: Params, bounds: EvmBounds): Fault =>
-  groupsFault(fieldsOfAll(listOf(bundles)), "transactions", "blockoverride", bounds);
+  objectsFault(listOf(bundles)) ?? groupsFault(fieldsOfAll(listOf(bundles)), "transactions", "blockoverride", bounds);
 
 /** `trace_callMany`: pairs of a call and kinds of traces. */
 function tracedCallsFault([pairs]: Params, bounds: EvmBounds): Fault {
@@ -131,7 +146,7 @@ function historyFault([count, , percentiles]: Params, bounds: EvmBounds): Fault 
 
 function filterFault(filter: unknown, { maxFilterItems }: EvmBounds): Fault {
   const fields = fieldsOf(filter);
-  if (fields === undefined) return undefined;
+  if (fields === undefined) return objectFault(filter, "a filter");
   if (!["address", "fromaddress", "toaddress"].every((name) => isShort(fields.get(name), maxFilterItems))) {
     return `a filter has at most ${maxFilterItems} addresses`;
   }
@@ -143,7 +158,7 @@ function filterFault(filter: unknown, { maxFilterItems }: EvmBounds): Fault {
 
 function traceFilterFault([filter]: Params, bounds: EvmBounds): Fault {
   const fields = fieldsOf(filter);
-  if (fields === undefined) return undefined;
+  if (fields === undefined) return "a filter must be an object";
   const [from, to] = [quantityOf(fields.get("fromblock")), quantityOf(fields.get("toblock"))];
   if (from === undefined || to === undefined) return "fromBlock and toBlock must be numbers of blocks";
   if (to - from >= BigInt(bounds.maxTracedBlocks)) return `at most ${bounds.maxTracedBlocks} blocks are searched`;
@@ -160,7 +175,7 @@ const transactionFault = ([raw]: Params, { maxTransactionBytes }: EvmBounds): Fa
 
 function tracerFault(options: unknown, bounds: EvmBounds): Fault {
   const fields = fieldsOf(options);
-  if (fields === undefined) return undefined;
+  if (fields === undefined) return objectFault(options, "a tracer's options");
   const [tracer, timeout] = [fields.get("tracer") ?? "callTracer", fields.get("timeout") ?? "5s"];
   if (typeof tracer !== "string" || !TRACER_NAME.test(tracer)) return "tracer must be the name of one of the node's";
   if (typeof timeout !== "string" || !MAX_TRACE_TIME.test(timeout)) return "timeout must be at most 99s, such as 5s";
@@ -177,6 +192,10 @@ const CHECKS: ReadonlyMap<string, ArgumentCheck> = new Map<string, ArgumentCheck
   ["debug_traceBlockByHash", tracedFault],
   ["debug_traceBlockByNumber", tracedFault],
   ["debug_traceCall", ([call, , options], bounds) => gasFault(call, bounds) ?? tracerFault(options, bounds)],
+  [
+    "debug_traceCallMany",
+    ([bundles, , options], bounds) => bundlesFault([bundles], bounds) ?? tracerFault(options, bounds),
+  ],
   ["debug_traceTransaction", tracedFault],
   ["eth_call", callFault],
   ["eth_callMany", bundlesFault],

@@ -30,6 +30,7 @@ suite("bounds of calls to an EVM node", () => {
       debug_traceBlockByHash: ["0x00", { tracer: "{step: function() { while (true); }}" }],
       debug_traceBlockByNumber: ["0x0", { reexec: 100_000_000 }],
       debug_traceCall: [{ data: LOOP }, "latest", { tracer: "{result: function() {}}" }],
+      debug_traceCallMany: [[{ transactions: [looping] }], {}, {}],
       debug_traceTransaction: ["0x00", { timeout: "100s" }],
       eth_call: [{ data: LOOP }, "latest", {}, { gasLimit: HUGE }],
       eth_callMany: [[{ transactions: [looping] }]],
@@ -62,6 +63,26 @@ suite("bounds of calls to an EVM node", () => {
       assert.equal(refusal(call(method, params)), undefined, method);
   });
 
+  test("attack: a list in the place of an object, which nodes written in Rust read as one, hides nothing", () => {
+    const group = [null, {}, [{ to: LOOP, gas: HUGE }]];
+    const lists: readonly (readonly [string, readonly unknown[]])[] = [
+      ["eth_simulateV1", [[[group], false, false, false], "latest"]],
+      ["eth_simulateV1", [{ blockStateCalls: [group] }, "latest"]],
+      ["eth_simulateV1", [{ blockStateCalls: [{ calls: [[null, LOOP, HUGE]] }] }]],
+      ["eth_callMany", [[[[{ gas: HUGE }], {}]]]],
+      ["eth_call", [[null, LOOP, HUGE], "latest"]],
+      ["eth_call", [{}, "latest", {}, [HUGE]]],
+      ["eth_getLogs", [[["0x1"]]]],
+      ["debug_traceCall", [{}, "latest", ["{step: function() { while (true); }}"]]],
+      ["trace_filter", [["0x0", "0x3e8"]]],
+      ["trace_filter", [null]],
+      ["trace_callMany", [[[[HUGE], ["trace"]]]]],
+    ];
+    for (const [method, params] of lists) {
+      assert.equal(codesOf(call(method, params)), -32602, `${method} ${JSON.stringify(params)}`);
+    }
+  });
+
   test("attack: a key in another case, which geth takes for the same, hides nothing", () => {
     for (const gas of ["Gas", "GAS", "gaſ", "ga\\u017f"]) {
       const body = `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"data":"${LOOP}","${gas}":"${HUGE}"},"latest"]}`;
@@ -78,8 +99,8 @@ suite("bounds of calls to an EVM node", () => {
   test("what is not JSON, repeats a key or is too large a batch is refused as a whole", () => {
     assert.equal(codesOf("{"), -32700);
     assert.equal(codesOf('{"id":1,"method":"eth_chainId","method":"eth_call"}'), -32700);
-    assert.equal(codesOf(`[${Array.from({ length: 101 }, () => call("eth_chainId")).join()}]`), -32600);
-    assert.equal(refusal(`[${Array.from({ length: 100 }, () => call("eth_chainId")).join()}]`), undefined);
+    assert.equal(codesOf(`[${Array.from({ length: 251 }, () => call("eth_chainId")).join()}]`), -32600);
+    assert.equal(refusal(`[${Array.from({ length: 250 }, () => call("eth_chainId")).join()}]`), undefined);
   });
 
   test("a batch with a refused call is not made: each call has an error and its id as sent, a notification none", () => {
@@ -91,7 +112,7 @@ suite("bounds of calls to an EVM node", () => {
     assert.deepEqual(
       errors.map(({ id, error }) => [id, error.code]),
       [
-        ["a", -32602],
+        ["a", -32005],
         ["9007199254740993", -32602],
       ],
     );

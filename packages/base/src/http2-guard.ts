@@ -290,7 +290,10 @@ export class Http2Guard implements Disposable {
     });
     // The library has bounds of its own for resets and invalid frames, and may come to them within one buffer.
     session.on("error", (error: NodeJS.ErrnoException) => {
-      if (FRAME_FAULTS.has(error.code ?? "")) this.#flooded(watched);
+      if (!FRAME_FAULTS.has(error.code ?? "")) return;
+      // What is no HTTP/2 from its beginning, such as a health check by HTTP/1, is one mistake of its client.
+      if (watched.hasSettings) this.#flooded(watched);
+      else watched.client?.tokens.take(this.#clock.monotonicMs());
     });
     const count = (): void => this.#count(session, watched);
     session.on("ping", count);
@@ -346,7 +349,8 @@ export class Http2Guard implements Disposable {
     guard.countFlood();
     if (client?.flooded(this.#clock.monotonicMs()) !== true) return;
     for (const session of client.unproven) {
-      if (session.destroyed) continue;
+      // The first stream of a session of another behind the same address may be under way.
+      if (session.destroyed || (this.#sessions.get(session)?.streams ?? 0) > 0) continue;
       session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
       guard.countFlood();
     }

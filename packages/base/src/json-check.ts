@@ -1,5 +1,3 @@
-import { MAX_JSON_DEPTH } from "./json-spans.ts";
-
 /** States, by the bytes that may come next. Numbers and words end with the byte after them. */
 const VALUE = 0;
 const VALUE_OR_END = 1;
@@ -20,6 +18,9 @@ const EXPONENT = 15;
 const EXPONENT_SIGN = 16;
 const EXPONENT_DIGITS = 17;
 const BROKEN = 18;
+
+/** The trace of calls as deep as the EVM lets them be (1,024) has two levels for each. */
+export const MAX_CHECKED_DEPTH = 2_500;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -51,8 +52,8 @@ function isWithoutEscapes(bytes: Uint8Array, from: number, to: number): boolean 
   }
   for (let i = from; i < first; i++) if ((bytes[i] ?? 0) < 0x20) return false;
   for (let i = first + words.length * 4; i < to; i++) if ((bytes[i] ?? 0) < 0x20) return false;
-  const backslash = bytes.indexOf(BACKSLASH, from);
-  return backslash === -1 || backslash >= to;
+  // No further than these bytes: an answer of many parts is checked part by part.
+  return !bytes.subarray(from, to).includes(BACKSLASH);
 }
 
 const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
@@ -63,11 +64,11 @@ const isSign = (byte: number): boolean => byte === 0x2b || byte === 0x2d;
 
 /**
  * Holds bytes against the grammar of JSON (RFC 8259) while they arrive, without making values of them: what it takes,
- * `JSON.parse` takes, and the other way round but for nesting deeper than {@link MAX_JSON_DEPTH}. Whether they are UTF-8 is
+ * `JSON.parse` takes, and the other way round but for nesting deeper than {@link MAX_CHECKED_DEPTH}. Whether they are UTF-8 is
  * not looked at.
  */
 export class JsonCheck {
-  readonly #closers = new Uint8Array(MAX_JSON_DEPTH);
+  readonly #closers = new Uint8Array(MAX_CHECKED_DEPTH);
   #depth = 0;
   #state = VALUE;
   /** A key is read: no value. */
@@ -86,8 +87,8 @@ export class JsonCheck {
         const near = mayHop ? Math.min(to, i + NEAR_BYTES) : to;
         while (i < near && PLAIN[bytes[i] ?? 0] === 1) i++;
         if (i === near && near < to && PLAIN[bytes[i] ?? 0] === 1) {
-          const quote = bytes.indexOf(QUOTE, i);
-          i = quote === -1 || quote > to ? to : quote;
+          const quote = bytes.subarray(i, to).indexOf(QUOTE);
+          i = quote === -1 ? to : i + quote;
         }
         if (i === to) break;
         const byte = bytes[i++];
@@ -152,7 +153,7 @@ export class JsonCheck {
       return IN_STRING;
     }
     if (byte === 0x7b || byte === 0x5b) {
-      if (this.#depth === MAX_JSON_DEPTH) return BROKEN;
+      if (this.#depth === MAX_CHECKED_DEPTH) return BROKEN;
       // A closing bracket is two after its opening one.
       this.#closers[this.#depth++] = byte + 2;
       return byte === 0x7b ? KEY_OR_END : VALUE_OR_END;

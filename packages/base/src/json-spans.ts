@@ -39,7 +39,7 @@ for (const byte of Buffer.from(",:")) CLASSES[byte] = SEPARATOR;
 CLASSES[QUOTE] = STRING;
 
 /** Deepest nesting. */
-export const MAX_JSON_DEPTH = 128;
+const MAX_JSON_DEPTH = 128;
 
 /** Bytes, or their text by {@link jsonText}: scan many parts of one document by its text. */
 export type JsonSource = Uint8Array | string;

@@ -123,10 +123,10 @@ export const CONFIG_SCHEMA = Type.Object(
           "How long a sold answer is kept for its payer to ask again, in seconds.",
         ),
         keylessAnswerSeconds: integer(
-          30,
+          120,
           1,
           3_600,
-          "How long after its settlement a payment without an `answer-key` extension gets its stored answer, in seconds. All bytes of such a payment are public then, so it is for clients that send again at once.",
+          "How long after its settlement a payment without an `answer-key` extension gets its stored answer, in seconds. All bytes of such a payment are public then, so it is for clients that send again at once, or after the longest `Retry-After` of a minute.",
         ),
       },
       "The durable record of payments.",

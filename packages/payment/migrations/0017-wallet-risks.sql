@@ -48,7 +48,8 @@ begin
   if known = 'lost' then
     return 'lost';
   end if;
-  if known = 'open' or cardinality(p_subjects) = 0 then
+  -- A settled one is sent again after a re-organisation: its answer is out, and what it came to is counted.
+  if known in ('open', 'settled') or cardinality(p_subjects) = 0 then
     return 'admitted';
   end if;
   insert into wallet_risks (network, subject)
@@ -62,8 +63,10 @@ begin
     select network, subject from wallet_risks where subject <> 'all' and at < clock_timestamp() - p_retention
     order by at limit 100 for update skip locked);
   -- A released claim, one of a dead process, or one that ended by other evidence holds no place.
-  update wallet_runs r set outcome = 'ended' where r.network = p_network and r.outcome = 'open' and not exists (
-    select from payments p where p.id = r.payment and p.state in ('claimed', 'signed'));
+  update wallet_runs set outcome = 'ended' where payment in (
+    select r.payment from wallet_runs r where r.network = p_network and r.outcome = 'open' and not exists (
+      select from payments p where p.id = r.payment and p.state in ('claimed', 'signed'))
+    for update skip locked);
 
   select * into own from wallet_risks where network = p_network and subject = p_payer;
   if own.blocked_until > clock_timestamp() then
@@ -74,6 +77,9 @@ begin
     return 'wait';
   end if;
   if coalesce(own.credit, 0) = 0 then
+    if total.blocked_until > clock_timestamp() then
+      return 'wait';
+    end if;
     for risk in select * from wallet_risks where network = p_network and subject = any (p_subjects) loop
       if risk.blocked_until > clock_timestamp() then
         return 'blocked';
@@ -85,7 +91,8 @@ begin
       end if;
     end loop;
     places := greatest(min_open_new, least(max_open_new, total.credit));
-    if total.lost_gas > total.settled_gas + free_loss then
+    -- Both halve each day: losses of long ago bound no sale for ever.
+    if (total.lost_gas - total.settled_gas) * 0.5 ^ (extract(epoch from clock_timestamp() - total.at) / 86400) > free_loss then
       places := 1;
     end if;
     if (select count(*) from wallet_runs where network = p_network and outcome = 'open' and is_new) >= places then
@@ -105,37 +112,47 @@ create function end_wallet(p_payment text, p_network text, p_payer text, p_subje
 returns void language plpgsql security definer set search_path from current as $$
 declare
   first_pause constant interval := interval '1 minute';
+  free_loss constant bigint := 1000000;
+  lost_credit constant integer := 4;
   run wallet_runs;
 begin
-  update wallet_runs set outcome = case when p_lost then 'lost' else 'settled' end, at = clock_timestamp()
-    where payment = p_payment and outcome in ('open', 'ended') returning * into run;
+  select * into run from wallet_runs where payment = p_payment;
   if not found then
-    if not p_lost or exists (select from wallet_runs where payment = p_payment) then
+    if not p_lost then
       return;
     end if;
-    insert into wallet_runs (payment, network, payer, subjects, is_new, outcome)
-      values (p_payment, p_network, p_payer, p_subjects, true, 'lost')
-      on conflict (payment) do nothing returning * into run;
-    if not found then
-      return;
-    end if;
+    run := row(p_payment, p_network, p_payer, p_subjects, true, 'open', clock_timestamp());
   end if;
+  -- Locked in the order of admit_wallet: risks, then runs.
   insert into wallet_risks (network, subject)
     select run.network, s from unnest(run.subjects || run.payer || 'all'::text) as s order by s on conflict do nothing;
   perform from wallet_risks where network = run.network and subject = 'all' for update;
+  insert into wallet_runs as r (payment, network, payer, subjects, is_new, outcome)
+    values (p_payment, run.network, run.payer, run.subjects, run.is_new, case when p_lost then 'lost' else 'settled' end)
+    on conflict (payment) do update set outcome = excluded.outcome, at = clock_timestamp()
+      where r.outcome in ('open', 'ended');
+  if not found then
+    return;
+  end if;
+  update wallet_risks set settled_gas = settled_gas * 0.5 ^ (extract(epoch from clock_timestamp() - at) / 86400),
+      lost_gas = lost_gas * 0.5 ^ (extract(epoch from clock_timestamp() - at) / 86400)
+    where network = run.network and subject = 'all';
   if not p_lost then
     update wallet_risks set settled_gas = settled_gas + p_gas, credit = least(credit + 1, 1000),
         failures = case when lost_gas <= settled_gas + p_gas then 0 else failures end, at = clock_timestamp()
       where network = run.network and (subject = any (run.subjects) or subject in (run.payer, 'all'));
     return;
   end if;
-  -- A payer answers for its own loss. Its code's subjects do when they have lost more than they have settled, so that
-  -- nobody can block a wallet that many use by failing with it.
+  -- A payer answers for its own loss. Its code's subjects do for some minutes when they have lost more than they have settled,
+  -- so that no one can block a wallet that many use by failing with it. Each payer and code can be new: when all together
+  -- have lost more than they settled and a bit, a new one is tried once a minute.
   update wallet_risks set lost_gas = lost_gas + p_gas, failures = failures + 1, at = clock_timestamp(),
-      credit = case when subject = run.payer then 0 else credit / 2 end,
+      credit = case when subject = run.payer then 0 else greatest(0, credit - lost_credit) end,
       blocked_until = case
-        when subject = run.payer or (subject <> 'all' and lost_gas + p_gas > settled_gas)
-        then clock_timestamp() + first_pause * (2 ^ least(failures, 10)) else blocked_until end
+        when subject = run.payer then clock_timestamp() + first_pause * (2 ^ least(failures, 10))
+        when subject = 'all' and lost_gas + p_gas > settled_gas + free_loss then clock_timestamp() + first_pause
+        when subject <> 'all' and lost_gas + p_gas > settled_gas
+        then clock_timestamp() + first_pause * (2 ^ least(failures, 3)) else blocked_until end
     where network = run.network and (subject = any (run.subjects) or subject in (run.payer, 'all'));
 end
 $$;

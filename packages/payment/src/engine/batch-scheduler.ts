@@ -52,8 +52,10 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
-/** Pause until held payments are asked about again, and maximum number of them at once. */
+/** Least pause until a held payment is asked about again; of many, each rests so long that the ledger gets 250 questions a second. */
 const REST_MS = 250;
+const REST_MS_EACH = 4;
+/** Maximum number of questions at once. */
 const MAX_ASKING = 8;
 
 /** The queue of one network: groups its payments into batches, and gives each to a relayer account that is ready. */
@@ -74,10 +76,10 @@ export class BatchScheduler {
   #nextAccount = 0;
   #windowTimer: NodeJS.Timeout | undefined;
   #afterTurn: NodeJS.Immediate | undefined;
-  /** Payments that the ledger has admitted, and held ones that it is asked about now, or again after a pause. */
+  /** Payments that the ledger has admitted, held ones that it is asked about now, and when others are asked about again. */
   readonly #admitted = new WeakSet<QueueItem>();
   readonly #asking = new Set<QueueItem>();
-  readonly #resting = new Set<QueueItem>();
+  readonly #askAgainMs = new WeakMap<QueueItem, number>();
   #restTimer: NodeJS.Timeout | undefined;
 
   constructor(opts: BatchSchedulerOptions, modules: BatchSchedulerModules) {
@@ -105,7 +107,6 @@ export class BatchScheduler {
 
   /** True when it was still waiting. */
   remove(item: QueueItem): boolean {
-    this.#resting.delete(item);
     return this.#queue.remove(item);
   }
 
@@ -225,13 +226,18 @@ export class BatchScheduler {
     }
   }
 
-  /** Asks the ledger about held payments, some at once, and no account waits for that. */
+  /** Asks the ledger about held payments, some at once and the longest due first, and no account waits for that. */
   #admitHeld(): void {
-    const waiting = this.#queue.held().filter((item) => !this.#asking.has(item) && !this.#resting.has(item));
-    for (const item of waiting.slice(0, MAX_ASKING - this.#asking.size)) {
+    const nowMs = this.#modules.clock.monotonicMs();
+    const held = this.#queue.held();
+    const dueMs = (item: QueueItem): number => this.#askAgainMs.get(item) ?? item.queuedAtMs;
+    const due = held.filter((item) => !this.#asking.has(item) && dueMs(item) <= nowMs);
+    due.sort((a, b) => dueMs(a) - dueMs(b));
+    for (const item of due.slice(0, MAX_ASKING - this.#asking.size)) {
       this.#asking.add(item);
       this.#modules.track(this.#admit(item));
     }
+    if (held.length > 0) this.#restTimer ??= setTimeout(() => this.#endRest(), REST_MS);
   }
 
   /** Never rejects: the payment is admitted, rejected, or asked about again after a pause. */
@@ -245,8 +251,8 @@ export class BatchScheduler {
         this.#admitted.add(item);
         item.isHeld = false;
       } else if (admission === undefined || admission === "wait") {
-        this.#resting.add(item);
-        this.#restTimer ??= setTimeout(() => this.#endRest(), REST_MS);
+        const restMs = Math.max(REST_MS, this.#queue.held().length * REST_MS_EACH);
+        this.#askAgainMs.set(item, this.#modules.clock.monotonicMs() + restMs);
       } else if (this.#queue.remove(item)) {
         const { payer, classes } = wallet ?? {};
         log.warn({ settlementId: payment.id, payer, classes, admission }, "wallet payment refused");
@@ -265,8 +271,6 @@ export class BatchScheduler {
 
   #endRest(): void {
     this.#restTimer = undefined;
-    for (const item of [...this.#resting].slice(0, MAX_ASKING)) this.#resting.delete(item);
-    if (this.#resting.size > 0) this.#restTimer = setTimeout(() => this.#endRest(), REST_MS);
     this.schedule();
   }
 

@@ -37,7 +37,7 @@ export function settlementCall(
   return { to: multicall3, data: encodeAggregate3(calls) };
 }
 
-/** The {@link settlementCall} of one payment, as a call that reverts when any part of it fails. */
+/** The {@link settlementCall} of one payment, as a call that reverts when its transfer fails. */
 export function strictCall(payment: PaymentRecord, multicall3: Address): SettlementCall {
   const calls = callsOf(payment, false);
   const [only, ...others] = calls;
@@ -64,5 +64,6 @@ function callsOf(payment: PaymentRecord, allowFailure = true): readonly Call3[] 
   if (wrapped === undefined) return [transfer(encodeTransferBytes(fields, signature))];
   const inner = transfer(encodeTransferBytes(fields, wrapped.signature));
   if (kind === "erc1271") return [inner];
-  return [{ target: wrapped.factory, allowFailure, callData: wrapped.factoryCalldata }, inner];
+  // Some factories revert when the wallet is there already, as of an earlier payment.
+  return [{ target: wrapped.factory, allowFailure: true, callData: wrapped.factoryCalldata }, inner];
 }

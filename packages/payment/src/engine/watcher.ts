@@ -162,7 +162,8 @@ export class Watcher {
       const runsCode = payment.kind !== "eoa" || wallet !== undefined;
       const isSpent =
         verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
-      if (verdict.kind === "settled") return;
+      // A node that lags says nothing of the payer's code.
+      if (verdict.kind === "settled" || verdict.kind === "unclear") return;
       if (runsCode || isSpent) onUnpaid(payment);
       if (!runsCode) return;
       lost.add(payment.id);

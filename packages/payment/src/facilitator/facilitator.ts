@@ -197,7 +197,10 @@ export class Facilitator {
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
     if (isDuplicate) {
-      const reason = { invalidReason: DUPLICATE_REASON, invalidMessage: "This payment is settled for another request." };
+      const reason = {
+        invalidReason: DUPLICATE_REASON,
+        invalidMessage: "This payment is settled for another request.",
+      };
       return { kind: "answer", body: { isValid: false, ...reason, payer } };
     }
     if (result.ok) return { kind: "answer", body: { isValid: true, payer } };

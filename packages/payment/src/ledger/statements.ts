@@ -210,7 +210,7 @@ export function ledgerStatements(schema: string) {
     walletPause: read(
       "walletPause",
       `select ceil(extract(epoch from greatest(max(blocked_until), clock_timestamp()) - clock_timestamp()))::float8 as seconds
-        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[])
+        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[] || 'all'::text)
           and not exists (select from ${s}.wallet_risks where network = $1 and subject = $2 and credit > 0))`,
     ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
-import { claimed, NETWORK, newPayer, openLedger, testServer } from "../../test/ledger-fixtures.ts";
+import { eventually } from "@turnpike/testkit";
+import pg from "pg";
+import { claimed, NETWORK, newPayer, openLedger, sql, testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
 
 const server = testServer();
@@ -78,8 +80,9 @@ test("attack: failing with a wallet that many use blocks neither those that sett
   assert.equal(await ledger.walletPauseSeconds(NETWORK, walletOf("common")), 0);
 });
 
-test("attack: codes of their own have four places together, and one after 1,000,000 gas was lost", async () => {
-  await using ledger = await openLedger(await server().database());
+test("attack: codes of their own have four places together, and after 1,000,000 gas was lost one a minute", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
   const open: (readonly [SettlementId, WalletSubjects])[] = [];
   const next = async (): Promise<WalletAdmission> => {
     const wallet = walletOf(`own ${open.length} ${newPayer()}`);
@@ -93,7 +96,60 @@ test("attack: codes of their own have four places together, and one after 1,000,
   assert.deepEqual(all, ["admitted", "admitted", "admitted", "admitted", "wait"]);
   for (const [id, wallet] of open.splice(0)) await end(ledger, id, wallet, true);
   for (let count = 0; count < 7; count++) await run(ledger, walletOf(`other ${count}`), true);
+  assert.deepEqual([await next(), await next()], ["wait", "wait"], "within a minute of the last loss");
+  assert.ok(
+    (await ledger.walletPauseSeconds(NETWORK, walletOf("new"))) > 50,
+    "they are refused before they are served",
+  );
+  await sql(url, "update wallet_risks set blocked_until = '-infinity' where subject = 'all'");
   assert.deepEqual([await next(), await next()], ["admitted", "wait"]);
+  await sql(url, "update wallet_risks set at = at - interval '2 days' where subject = 'all'");
+  assert.equal(await next(), "admitted", "losses of long ago are less");
+});
+
+test("an admission and the end of an earlier settlement, at once, do not lock each other out", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const wallet = walletOf("a");
+  const first = await claimed(ledger);
+  assert.equal(await admit(ledger, first, wallet), "admitted");
+  // Its claim has ended, so that the next admission would end its run, too.
+  await ledger.release(first, "PAYMENT_SIMULATION_FAILED");
+  const second = await claimed(ledger);
+  const locker = new pg.Client({ connectionString: url, options: "-c search_path=ledger" });
+  await locker.connect();
+  try {
+    await locker.query("begin");
+    await locker.query("select from wallet_risks where subject = 'all' for update");
+    const waiting = async (count: number): Promise<void> => {
+      await eventually(`${count} wait for the lock`, async () => {
+        const rows = await sql(
+          url,
+          "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+        );
+        return rows.length === count;
+      });
+    };
+    const admitted = admit(ledger, second, walletOf("b"));
+    await waiting(1);
+    const ended = end(ledger, first, wallet, true);
+    await waiting(2);
+    await locker.query("commit");
+    assert.equal(await admitted, "admitted");
+    await ended;
+    assert.equal(await admit(ledger, first, wallet), "lost");
+  } finally {
+    await locker.end();
+  }
+});
+
+test("a payment that was settled and is sent again after a re-organisation needs no place, and counts once", async () => {
+  await using ledger = await openLedger(await server().database());
+  const wallet = walletOf("a");
+  const id = await run(ledger, wallet, false);
+  await run(ledger, wallet, true);
+  assert.equal(await admit(ledger, await claimed(ledger), wallet), "blocked");
+  assert.equal(await admit(ledger, id, wallet), "admitted");
 });
 
 test("an account without code takes no place, and a loss of one that was not admitted counts", async () => {

@@ -213,7 +213,8 @@ export class WalletChecker {
       ...this.#access.sender(),
       to: this.#access.multicall3,
       data: encodeAggregate3([
-        { target: wrapped.factory, allowFailure, callData: wrapped.factoryCalldata },
+        // As in the settlement: an earlier payment may have deployed the wallet by then.
+        { target: wrapped.factory, allowFailure: true, callData: wrapped.factoryCalldata },
         { target: option.asset, allowFailure, callData: transfer },
       ]),
     });

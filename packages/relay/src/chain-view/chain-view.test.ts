@@ -13,7 +13,7 @@ function viewOf(heights: Readonly<Record<string, number>>, syncAllowanceBlocks =
   return view;
 }
 
-const member = (operator: string) => ({ operator, provider: operator, isProbed: true });
+const member = (operator: string) => ({ operator, isProbed: true });
 
 const block = (heightBlocks: number, fork = "a", parentFork = fork) => ({
   heightBlocks,
@@ -222,17 +222,6 @@ suite("tip", () => {
     view.gaveNoHeight("b");
     view.isOfOtherChain("c");
     assert.deepEqual([view.tip(0), view.isOpen(0)], [100, false]);
-  });
-
-  test("operators of one provider have one vote", () => {
-    const view = new ChainView({ syncAllowanceBlocks: 25 });
-    const providers = { a: "x", b: "y", c: "z", l1: "liar", l2: "liar", l3: "liar", l4: "liar" };
-    view.setMembers(Object.entries(providers).map(([operator, provider]) => ({ ...member(operator), provider })));
-    for (const operator of ["l1", "l2", "l3", "l4"]) view.reported(operator, 9_000, 0);
-    assert.equal(view.tip(0), undefined);
-    for (const operator of ["a", "b", "c"]) view.reported(operator, 1_000, 0);
-    assert.equal(view.tip(0), 1_000);
-    assert.equal(view.isBehind("a", 0), false);
   });
 });
 

@@ -29,14 +29,11 @@ export const chainViewDefaults: ChainViewOptions = {
 /** One operator of the set whose suppliers are asked. */
 export interface ViewMember {
   readonly operator: string;
-  /** Operators of one provider have one vote together: see `providerOf`. */
-  readonly provider: string;
   /** It is asked for its height by probes, so that its vote can be waited for. */
   readonly isProbed: boolean;
 }
 
 interface Member {
-  readonly provider: string;
   /** It was neither heard yet, nor has it failed to state a height. */
   isAwaited: boolean;
 }
@@ -117,9 +114,9 @@ export class ChainView {
    */
   setMembers(list: readonly ViewMember[]): void {
     const members = new Map<string, Member>();
-    for (const { operator, provider, isProbed } of list.slice(0, MAX_OPERATORS)) {
+    for (const { operator, isProbed } of list.slice(0, MAX_OPERATORS)) {
       const isAwaited = this.#members?.get(operator)?.isAwaited ?? (isProbed && !this.#operators.has(operator));
-      members.set(operator, { provider, isAwaited });
+      members.set(operator, { isAwaited });
     }
     this.#members = members;
     for (const operator of this.#operators.keys()) if (!members.has(operator)) this.#operators.delete(operator);
@@ -381,26 +378,17 @@ export class ChainView {
     if (this.#newestBlocks() !== before) this.#headMark++;
   }
 
-  /** The votes that count, one a provider: the median of its operators; and how many providers are waited for. */
+  /** The votes that count, and how many operators are waited for. */
   #voting(): { readonly votes: readonly Operator[]; readonly outstanding: number } {
     if (this.#members === undefined) return { votes: [...this.#operators.values()], outstanding: 0 };
-    const byProvider = new Map<string, Operator[]>();
-    const awaited = new Set<string>();
-    for (const [name, { provider, isAwaited }] of this.#members) {
+    const votes: Operator[] = [];
+    let outstanding = 0;
+    for (const [name, { isAwaited }] of this.#members) {
       const operator = this.#operators.get(name);
-      if (operator === undefined) {
-        if (isAwaited) awaited.add(provider);
-        continue;
-      }
-      const list = byProvider.get(provider);
-      if (list === undefined) byProvider.set(provider, [operator]);
-      else list.push(operator);
+      if (operator !== undefined) votes.push(operator);
+      else if (isAwaited) outstanding++;
     }
-    const votes = [...byProvider.values()].flatMap((list) => {
-      if (list.length === 1) return list;
-      return list.toSorted((a, b) => a.height.heightBlocks - b.height.heightBlocks)[Math.floor(list.length / 2)] ?? [];
-    });
-    return { votes, outstanding: [...awaited].filter((provider) => !byProvider.has(provider)).length };
+    return { votes, outstanding };
   }
 
   /** The height that the set agrees on, by what was said since a time. */

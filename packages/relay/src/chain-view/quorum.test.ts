@@ -10,7 +10,7 @@ const SYNC_ALLOWANCE = 25;
 const quorumOf = (voters: number): number => Math.floor(voters / 2) + 1;
 
 function membersOf(operators: readonly string[]): readonly ViewMember[] {
-  return operators.map((operator) => ({ operator, provider: operator, isProbed: true }));
+  return operators.map((operator) => ({ operator, isProbed: true }));
 }
 
 /** A view of a gateway that has just started: it knows its suppliers, and has heard none. */

@@ -119,7 +119,11 @@ export class Health {
     const nowMs = clock.monotonicMs();
     for (const [at, { step, isInstead, result, latencyMs }] of seen.entries()) {
       const own = probe?.steps[step];
-      if (isUnasked(result)) return;
+      if (isUnasked(result)) {
+        // No one waits for a supplier that our own limits keep from being asked.
+        this.#modules.view.gaveNoHeight(this.#options.endpoint.operator);
+        return;
+      }
       const asked = isInstead ? own?.instead : own;
       if (own === undefined || asked === undefined) continue;
       const outcome = outcomeOf(asked, result);

@@ -198,10 +198,9 @@ export class ServiceContext {
 /** Operators of some targets, as they agree on heights. */
 function viewMembers(targets: readonly Target[]): readonly ViewMember[] {
   const members = new Map<string, ViewMember>();
-  for (const { operator, endpoint, health } of targets) {
+  for (const { operator, health } of targets) {
     const earlier = members.get(operator);
-    const provider = earlier?.provider ?? endpoint.provider ?? operator;
-    members.set(operator, { operator, provider, isProbed: health.hasProbe || earlier?.isProbed === true });
+    members.set(operator, { operator, isProbed: health.hasProbe || earlier?.isProbed === true });
   }
   return [...members.values()];
 }

@@ -1,6 +1,5 @@
 import { hostOf, type Log, type ServiceId, silentLog } from "@turnpike/base";
 import type { RpcType } from "@turnpike/protocol";
-import { domainOf } from "../suppliers/provider.ts";
 import { type DropReason, type EmptyReason, type SupplierSet, whyEmpty } from "../suppliers/supplier-set.ts";
 import { GrpcBackend, type GrpcTransport } from "../transport/grpc-transport.ts";
 import type { HttpBackend, HttpTransport } from "../transport/http-transport.ts";
@@ -175,8 +174,7 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     if (backend === undefined) return false;
     const handle = new SessionEndpoint({ set: this, operatorAddress: operator, rpcType, backend });
     const label = hostOf(url);
-    const provider = domainOf(label);
-    next.set(backendKey, { operator, provider, rpcType, backendKey, label, isPaid: true, transport, handle });
+    next.set(backendKey, { operator, rpcType, backendKey, label, isPaid: true, transport, handle });
     return true;
   }
 

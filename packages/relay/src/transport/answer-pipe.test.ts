@@ -59,7 +59,6 @@ test("an answer that turns out not to be JSON is broken off before that part, an
     ['"a":1', ",}"],
     ['"a":1', "}", "}"],
     ['"a":[', "1"],
-    ['"a":', "[".repeat(200)],
     ['"a":"', Buffer.from([0xff]).toString("latin1"), '"}'],
   ];
   for (const chunks of parts) {

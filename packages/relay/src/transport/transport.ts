@@ -19,8 +19,6 @@ export type SendPurpose =
 export interface SupplierEndpoint {
   /** Name or address of who runs it. Together with `rpcType` it is what quality is kept by. */
   readonly operator: string;
-  /** Name of the provider that runs several operators: see `domainOf`. Undefined: the operator. */
-  readonly provider?: string | undefined;
   readonly rpcType: RpcType;
   /** Equal for endpoints that lead to the same back-end in the same way: these are probed together. Holds no secret. */
   readonly backendKey: string;
