@@ -132,6 +132,9 @@ export interface StandIn extends AsyncDisposable {
 /** What {@link startStandIn} answers to everything that is no probe. */
 export const STAND_IN_RESULT = "0xb0a";
 
+/** True when a text has the stand-in's result; addresses and hashes may begin with the same digits. */
+export const showsStandIn = (text: string): boolean => /0xb0a(?![0-9a-f])/i.test(text);
+
 /** Starts a {@link StandIn}; `hold` keeps its answers until they are released. */
 export async function startStandIn(hold = false): Promise<StandIn> {
   const { promise: held, resolve: sayHeld } = Promise.withResolvers<void>();
