@@ -93,7 +93,7 @@ export function evmRefusal(bytes: Uint8Array, rules: EvmRules): string | undefin
   if (calls.every(({ refusal }) => refusal === undefined)) return undefined;
   const answers = calls.map(({ id, refusal }) => {
     if (refusal !== undefined || id === undefined) return refusal ?? "";
-    // Of the kind that clients and gateways send again.
+    // An error that clients and gateways send again.
     return evmError(id, -32005, "Not made: another call of this batch was refused. Send it again without that one.");
   });
   const text = answers.filter((answer) => answer !== "").join(",");

@@ -291,7 +291,7 @@ export class Http2Guard implements Disposable {
     // The library has bounds of its own for resets and invalid frames, and may come to them within one buffer.
     session.on("error", (error: NodeJS.ErrnoException) => {
       if (!FRAME_FAULTS.has(error.code ?? "")) return;
-      // What is no HTTP/2 from its beginning, such as a health check by HTTP/1, is one mistake of its client.
+      // A connection that never was HTTP/2, such as a health check by HTTP/1, is one mistake of its client.
       if (watched.hasSettings) this.#flooded(watched);
       else watched.client?.tokens.take(this.#clock.monotonicMs());
     });

@@ -47,7 +47,7 @@ const BUSY: ApiAnswer = {
 const LARGE_BYTES = 32_768;
 /** Requests whose JSON takes less than a millisecond. */
 const SMALL_JSON_BYTES = 4_096;
-/** Of a request that is no transaction in bytes: read on the thread that makes blocks. */
+/** Maximum parts of a request: it is read on the thread that makes blocks. */
 const MAX_REQUEST_PARTS = 20_000;
 /** Bounds of what a request makes in memory; how long its texts and lists may be is for each method to say. */
 const REQUEST_BOUNDS = new WireScanner({

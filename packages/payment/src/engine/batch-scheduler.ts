@@ -52,7 +52,7 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
-/** Least pause until a held payment is asked about again; of many, each rests so long that the ledger gets 250 questions a second. */
+/** Minimum pause until a held payment is asked about again; of many, each rests so long that the ledger gets 250 questions a second. */
 const REST_MS = 250;
 const REST_MS_EACH = 4;
 /** Maximum number of questions at once. */
