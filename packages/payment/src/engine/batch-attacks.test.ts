@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type FaultPoints, isRecord } from "@turnpike/base";
+import { type Address, type FaultPoints, isRecord } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, setCode, setTokenBalance } from "@turnpike/localnet";
+import { devRpc, fundGas, LOCAL_CHAIN_ID, setCode, setTokenBalance } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import { delegateCode, deployGasBurner, deploySwitchWallet } from "@turnpike/testkit/servers";
+import { privateKeyToAccount } from "viem/accounts";
 import {
   ANSWER,
   AT_ONCE,
@@ -13,6 +14,7 @@ import {
   countingBackOff,
   mineUntil,
   NETWORK,
+  newPayer,
   openOwnBed,
   PAY_TO,
   type Payer,
@@ -61,6 +63,25 @@ async function gasOf(bed: Bed, key: Uint8Array): Promise<number[]> {
 const claimMany = (bed: Bed, ledger: Ledger, count: number): Promise<PaymentRecord[]> =>
   Promise.all(Array.from({ length: count }, async () => claim(ledger, await bed.payer(PRICE))));
 
+/** Sends a transaction that delegates a payer's code (EIP-7702), at a price that puts it in front of others in its block. */
+async function sendDelegation({ anvil: { url } }: Bed, payer: Payer, contractAddress: Address): Promise<void> {
+  const sponsor = privateKeyToAccount(newPayer().privateKey);
+  await fundGas(url, sponsor.address, 10n ** 18n);
+  const authority = { contractAddress, chainId: LOCAL_CHAIN_ID, nonce: 0 };
+  const authorization = await privateKeyToAccount(payer.privateKey).signAuthorization(authority);
+  const raw = await sponsor.signTransaction({
+    type: "eip7702",
+    chainId: LOCAL_CHAIN_ID,
+    nonce: 0,
+    gas: 200_000n,
+    to: sponsor.address,
+    maxFeePerGas: 100_000_000_000n,
+    maxPriorityFeePerGas: 10_000_000_000n,
+    authorizationList: [authorization],
+  });
+  await devRpc(url, "eth_sendRawTransaction", [raw]);
+}
+
 /** Runs `change` once, behind the first transaction that is journaled: it was simulated, and is not sent yet. */
 function behindFirst(change: () => Promise<void>): FaultPoints {
   let isDone = false;
@@ -90,7 +111,7 @@ test("19 payments settle in the block of a twentieth that delegated to a gas bur
   const attacker = await bed.payer(PRICE);
   // A receiver's first balance takes more.
   await setTokenBalance(bed.anvil.url, { address: PAY_TO, units: 1n });
-  const faults = behindFirst(() => delegateCode(bed.anvil.url, attacker.address, burner));
+  const faults = behindFirst(() => sendDelegation(bed, attacker, burner));
   await using engine = await createEngine(bed.options([key], together(HONEST + 1)), bed.modules(ledger, faults));
   // In front of all others, where it would burn most.
   const attack = await claim(ledger, attacker);
@@ -100,6 +121,8 @@ test("19 payments settle in the block of a twentieth that delegated to a gas bur
   await mineUntil(bed, Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()))));
   const attackReceipt = await receiptOf(bed, await transactionOf(ledger, payments));
   assert.equal(String(attackReceipt.to).toLowerCase(), SETTLEMENT_BATCH_ADDRESS);
+  const attackCode = await devRpc(bed.anvil.url, "eth_getCode", [attacker.address, attackReceipt.blockNumber]);
+  assert.equal(attackCode, `0xef0100${burner.slice(2)}`);
 
   const { payments: others, gas: usualGas } = await settledTogether(bed, ledger);
   assert.equal(others.length, HONEST);
