@@ -1,5 +1,6 @@
-import { ERRORS, type ErrorCode, isRecord } from "@turnpike/base";
+import { cutText, ERRORS, type ErrorCode, isRecord, visibleLine, visibleText } from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
+import { readBody } from "./bounded-body.ts";
 import type { PurchaseReceipt } from "./types.ts";
 
 /** One HTTP answer, read to its end. */
@@ -10,43 +11,37 @@ export interface Answer {
   readonly json: unknown;
 }
 
-/** Largest answer that is read, in bytes. */
+/** Maximum size of what is bought, in bytes after decompression, unless the options say otherwise. */
 const MAX_ANSWER_BYTES = 64 * 1_048_576;
+/** Maximum size of terms and refusals. */
+const MAX_REFUSAL_BYTES = 1_048_576;
 
-/** Reads an answer, bounded. */
-export async function readAnswer(response: Response): Promise<Answer> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of response.body ?? []) {
-    length += part.length;
-    if (length > MAX_ANSWER_BYTES) break;
-    parts.push(part);
-  }
+/** Reads an answer, of at most `maxBytes` where it is no refusal. */
+export async function readAnswer(response: Response, maxBytes: number = MAX_ANSWER_BYTES): Promise<Answer> {
+  const bytes = await readBody(response, response.status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES));
   let json: unknown;
   try {
-    json = JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown;
+    json = bytes === undefined ? undefined : (JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown);
   } catch {
     json = undefined;
   }
   return { status: response.status, headers: response.headers, json };
 }
 
-/** Most UTF-16 units of one text of a gateway that are kept. */
+/** Maximum UTF-16 units of one text of a gateway that are kept. */
 const MAX_TEXT_LENGTH = 4_000;
+/** A code of ours, or of another maker's gateway. */
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Characters that move a terminal's cursor, turn text around or are not seen: a gateway's words must not look like ours. */
-const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
-
-const bounded = (text: string): string => text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
 function textOf(value: unknown): string | undefined {
-  const text = typeof value === "string" ? bounded(value) : "";
+  const text = typeof value === "string" ? visibleLine(value, MAX_TEXT_LENGTH) : "";
   return text === "" ? undefined : text;
 }
 
 /** The fields of a 422. Nesting that the reader takes can be too deep for the writer. */
 function detailText(detail: unknown): string {
   try {
-    return bounded(JSON.stringify(detail ?? null));
+    return cutText(visibleText(JSON.stringify(detail ?? null)), MAX_TEXT_LENGTH);
   } catch {
     return "The details are nested too deeply to be shown.";
   }
@@ -97,7 +92,7 @@ export function refusalOf(answer: Answer): {
   if (answer.status === 422) {
     return { code: "VALIDATION_FAILED", message: detailText(body.detail), retryable: false };
   }
-  const known = textOf(body.code);
+  const known = typeof body.code === "string" && CODE.test(body.code) ? body.code : undefined;
   return {
     code: known ?? `HTTP_${answer.status}`,
     message: textOf(body.message) ?? `The gateway answered ${answer.status}.`,
@@ -122,9 +117,12 @@ export function isOpen(answer: Answer): boolean {
   return retryable && !UNCHARGED.has(code);
 }
 
+/** Minimum time between two presentations of a payment, whatever a gateway says. */
+const MIN_WAIT_MS = 500;
+
 /** Time to wait before sending again: `Retry-After`, else growing from half a second to five. */
 export function waitMs(answer: Answer | undefined, attempt: number): number {
-  const asked = Number(answer?.headers.get("retry-after") ?? Number.NaN);
-  if (Number.isFinite(asked) && asked >= 0) return Math.min(asked, 30) * 1_000;
+  const seconds = Number(answer?.headers.get("retry-after") ?? Number.NaN);
+  if (Number.isFinite(seconds) && seconds >= 0) return Math.max(MIN_WAIT_MS, Math.min(seconds, 30) * 1_000);
   return Math.min(5_000, 500 * 2 ** attempt);
 }

@@ -8,6 +8,7 @@ const MAX_TIMEOUT_SECONDS = 3600;
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const UNITS = /^(0|[1-9][0-9]{0,77})$/;
+const NETWORK = /^eip155:[1-9][0-9]{0,19}$/;
 
 /** One way to pay that this client can take, and its price. */
 export interface Choice {
@@ -22,6 +23,8 @@ export function decimalsOf(
   option: { readonly network: string; readonly asset: string },
   assets: readonly DollarAsset[],
 ): number | undefined {
+  // The tables of networks are plain objects: `__proto__` is a key of each.
+  if (!NETWORK.test(option.network) || !isAddress(option.asset)) return undefined;
   const own = assets.find(({ network, asset }) => network === option.network && sameAddress(asset, option.asset));
   return own?.decimals ?? findDefaultAsset(option.asset, option.network as `${string}:${string}`)?.decimals;
 }
@@ -40,7 +43,6 @@ function choiceOf(option: PaymentRequirements, assets: readonly DollarAsset[]): 
   const decimals = decimalsOf(option, assets);
   if (
     option.scheme !== "exact" ||
-    !option.network.startsWith("eip155:") ||
     (method !== undefined && method !== "eip3009") ||
     decimals === undefined ||
     !UNITS.test(option.amount) ||
