@@ -1,7 +1,6 @@
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
-import { AppError } from "@turnpike/base";
+import { AppError, visibleLine } from "@turnpike/base";
 import type { core, z } from "zod";
-import { oneLine } from "./fence.ts";
 
 /** A service's id, as every gateway of ours writes it. */
 export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -88,6 +87,6 @@ export function readArguments<Schema extends z.ZodType>(schema: Schema, given: u
     .slice(0, 8)
     .map(({ path, message }) => `${path.length === 0 ? "arguments" : path.join(".")}: ${message}`);
   throw new AppError("INVALID_PARAMS", {
-    message: `The arguments are not valid; nothing was signed. ${oneLine(faults.join("; "), 800)}`,
+    message: `The arguments are not valid; nothing was signed. ${visibleLine(faults.join("; "), 800)}`,
   });
 }
