@@ -1,4 +1,5 @@
 import { type ErrorCode, errorRow, isAppError } from "@turnpike/base";
+import { printError, printOut } from "./terminal.ts";
 
 /** Where a command writes. Results go to standard output, everything else to the error output. */
 export interface Output {
@@ -20,20 +21,42 @@ export function createOutput(json: boolean): Output {
   return {
     json,
     line(text) {
-      if (!json) process.stdout.write(`${text}\n`);
+      if (!json) printOut(`${text}\n`);
     },
     result(value) {
-      if (json) process.stdout.write(`${jsonText(value)}\n`);
+      if (json) printOut(`${jsonText(value)}\n`);
     },
     progress(text) {
-      if (!json && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+      if (!json && process.stderr.isTTY) printError(`${text}\n`);
     },
   };
 }
 
-/** JSON for people: two spaces of indentation. */
+/** Limits of indentation: each line of a deep document has the spaces of all levels above it. */
+const MAX_INDENTED_LENGTH = 1_048_576;
+const MAX_INDENTED_LEVELS = 64;
+
+/** Levels of a JSON text. */
+function levelsOf(json: string): number {
+  let level = 0;
+  let most = 0;
+  let isText = false;
+  for (let at = 0; at < json.length; at++) {
+    const character = json[at];
+    if (isText && character === "\\") at++;
+    else if (character === '"') isText = !isText;
+    else if (isText) continue;
+    else if (character === "{" || character === "[") most = Math.max(most, ++level);
+    else if (character === "}" || character === "]") level--;
+  }
+  return most;
+}
+
+/** JSON for people: two spaces of indentation, unless it is long or deep. */
 export function prettyJson(value: unknown): string {
-  return jsonText(value, 2);
+  const compact = jsonText(value);
+  const isLarge = compact.length > MAX_INDENTED_LENGTH || levelsOf(compact) > MAX_INDENTED_LEVELS;
+  return isLarge ? compact : jsonText(value, 2);
 }
 
 /** What a fault says to the user. */

@@ -4,6 +4,7 @@ import type { Budget, ListedService, Price, PurchaseResult, SpendJournal } from 
 import { keyOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { prettyJson } from "../../cli/output.ts";
+import { printError } from "../../cli/terminal.ts";
 import { assertServed, exampleOf } from "./listing.ts";
 import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./text.ts";
 
@@ -76,7 +77,7 @@ function show(result: PurchaseResult, balance: Balance | undefined, again: strin
   output.result({ ...result, ...(balance === undefined ? {} : { balance }) });
   for (const line of resultLines(result, balance)) output.line(line);
   if (result.kind !== "refused") return 0;
-  if (!output.json) process.stderr.write(`${whatNext(result, again).join("\n")}\n`);
+  if (!output.json) printError(`${whatNext(result, again).join("\n")}\n`);
   return result.open ? UNKNOWN : REFUSED;
 }
 
