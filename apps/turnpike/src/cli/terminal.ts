@@ -6,7 +6,7 @@ export interface TerminalStream {
   write(text: string): unknown;
 }
 
-// The only module of the command that writes to the process's outputs (tools/terminal.test.ts). Texts of gateways, nodes and
+// The only module of the command that writes to the process's outputs (tools/foreign-text.test.ts). Texts of gateways, nodes and
 // pages are part of what commands print: none moves the cursor, sets the clipboard or reverses text.
 
 /** Prints on standard output: what has no shape as escapes, so that JSON stays JSON of the same value. */
