@@ -1,4 +1,5 @@
-import { once } from "node:events";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { gzipSync } from "node:zlib";
 import type { PaidCall, SellerMode, SellerModes } from "./mode.ts";
 
@@ -11,21 +12,40 @@ const envelope = (data: string): string =>
   `{"portal":{"provenance":"third-party-supplier","serviceId":"eth","schemaCheck":"unchecked"},"data":${data}}`;
 
 const answer = (paid: (call: PaidCall) => void | Promise<void>): SellerMode => ({ kind: "answer", paid });
-const data = (json: () => string): SellerMode => answer((call) => call.sell(json()));
+
+/** Large bodies are made once, when they are first sent. */
+function once<Value>(make: () => Value): () => Value {
+  let entry: { readonly value: Value } | undefined;
+  return () => {
+    entry ??= { value: make() };
+    return entry.value;
+  };
+}
+
+function data(json: () => string): SellerMode {
+  const text = once(json);
+  return answer((call) => call.sell(text()));
+}
+
 /** 200 with a receipt, and bytes as they are. */
-const body = (bytes: () => string | Buffer, headers: Readonly<Record<string, string>> = {}): SellerMode =>
-  answer(({ response, receipt }) => {
-    response.writeHead(200, { ...JSON_TYPE, ...headers, ...receipt() }).end(bytes());
+function body(bytes: () => string | Buffer, headers: Readonly<Record<string, string>> = {}): SellerMode {
+  const content = once(bytes);
+  return answer(({ response, receipt }) => {
+    response.writeHead(200, { ...JSON_TYPE, ...headers, ...receipt() }).end(content());
   });
+}
+
+function* textOfMegabytes(megabytes: number): Generator<Buffer> {
+  const block = Buffer.alloc(1_048_576, 0x61);
+  yield Buffer.from('{"data":"');
+  for (let count = 0; count < megabytes; count++) yield block;
+  yield Buffer.from('"}');
+}
 
 async function sendMegabytes({ response, receipt }: PaidCall, megabytes: number): Promise<void> {
-  const block = Buffer.alloc(1_048_576, 0x61);
   response.writeHead(200, { ...JSON_TYPE, ...receipt() });
-  response.write('{"data":"');
-  for (let count = 0; count < megabytes && !response.destroyed; count++) {
-    if (!response.write(block)) await Promise.race([once(response, "drain"), once(response, "close")]);
-  }
-  response.end('"}');
+  // A buyer that refuses it ends the connection.
+  await pipeline(Readable.from(textOfMegabytes(megabytes)), response).catch(() => {});
 }
 
 /** Answers to a payment that was settled: each comes with a receipt of success. */

@@ -16,7 +16,7 @@ export interface UnpaidCall {
   /** Requests without a payment so far, this one among them. */
   readonly count: number;
   /** Sends the 402 with these payment options. */
-  terms(accepts: readonly unknown[]): void;
+  readonly terms: (accepts: readonly unknown[]) => void;
 }
 
 /** A request with a payment. */
@@ -32,9 +32,9 @@ export interface PaidCall {
   /** The payment's transfer; undefined while the mode has not settled it. */
   readonly transfer: ChainTransfer | undefined;
   /** The header of a receipt of success, with some of its members changed. */
-  receipt(change?: Readonly<Record<string, unknown>>): Readonly<Record<string, string>>;
+  readonly receipt: (change?: Readonly<Record<string, unknown>>) => Readonly<Record<string, string>>;
   /** Sells as an honest gateway does: 200, a receipt, and `data` (JSON) in the envelope. */
-  sell(data?: string): void;
+  readonly sell: (data?: string) => void;
 }
 
 /** One way to be hostile. What a mode leaves out is as an honest seller has it. */
