@@ -72,6 +72,15 @@ export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export { cutText, visibleLine, visibleText, visibleValue } from "./foreign-text.ts";
 export {
+  type ForeignJson,
+  type ForeignJsonFault,
+  type ForeignJsonLimits,
+  ForeignJsonReader,
+  isNestedDeeper,
+  readForeignJson,
+  SUPPLIER_JSON,
+} from "./foreign-json.ts";
+export {
   createHostCheck,
   type HostCheck,
   type HostCheckOptions,

@@ -1,31 +1,69 @@
-import { cutText, ERRORS, type ErrorCode, isRecord, visibleLine, visibleText } from "@turnpike/base";
+import {
+  cutText,
+  ERRORS,
+  type ErrorCode,
+  type ForeignJsonFault,
+  ForeignJsonReader,
+  isRecord,
+  SUPPLIER_JSON,
+  visibleLine,
+  visibleText,
+} from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
-import { readBody } from "./bounded-body.ts";
 import type { PurchaseReceipt } from "./types.ts";
 
-/** One HTTP answer, read to its end. */
+/** One HTTP answer, with its body where that can be read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed JSON; undefined when it is none. */
+  /** Parsed JSON; undefined where it cannot be read. */
   readonly json: unknown;
+  /** Reason that the body cannot be read; undefined where it was. `lost`: the connection ended, or its coding is broken. */
+  readonly fault: ForeignJsonFault | "lost" | undefined;
 }
 
-/** Maximum size of what is bought, in bytes after decompression, unless the options say otherwise. */
-const MAX_ANSWER_BYTES = 64 * 1_048_576;
-/** Maximum size of terms and refusals. */
+/** Bounds of an answer: what a gateway may sell at most (`gateway.maxAnswerBytes`), in its envelope. */
+const ANSWER_LIMITS = {
+  maxBytes: 64 * 1_048_576 + 65_536,
+  maxDepth: SUPPLIER_JSON.maxDepth + 4,
+  maxValues: SUPPLIER_JSON.maxValues + 100,
+} as const;
+/** Maximum size of terms and refusals, in bytes after decompression. */
 const MAX_REFUSAL_BYTES = 1_048_576;
 
-/** Reads an answer, of at most `maxBytes` where it is no refusal. */
-export async function readAnswer(response: Response, maxBytes: number = MAX_ANSWER_BYTES): Promise<Answer> {
-  const bytes = await readBody(response, response.status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES));
-  let json: unknown;
+/**
+ * Reads an answer, of at most `maxBytes` after decompression where it is no refusal. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
+ * Never rejects.
+ */
+export async function readAnswer(response: Response, maxBytes: number = ANSWER_LIMITS.maxBytes): Promise<Answer> {
+  const { status, headers } = response;
+  const most = status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES);
+  const reader = new ForeignJsonReader({ ...ANSWER_LIMITS, maxBytes: most });
   try {
-    json = bytes === undefined ? undefined : (JSON.parse(Buffer.from(bytes).toString("utf8")) as unknown);
+    for await (const part of response.body ?? []) if (!reader.write(part)) break;
   } catch {
-    json = undefined;
+    return { status, headers, json: undefined, fault: "lost" };
   }
-  return { status: response.status, headers: response.headers, json };
+  const read = reader.end();
+  return read.ok
+    ? { status, headers, json: read.value, fault: undefined }
+    : { status, headers, json: undefined, fault: read.fault };
+}
+
+const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {
+  size: "it is larger than what this client reads",
+  depth: `it is nested deeper than ${ANSWER_LIMITS.maxDepth} levels`,
+  values: `it has more than ${ANSWER_LIMITS.maxValues} values`,
+  syntax: "it is not JSON",
+  utf8: "it is not UTF-8",
+  cut: "it is cut",
+  empty: "it is empty",
+  lost: "the connection ended before it was whole, or its compression is broken",
+};
+
+/** The reason that an answer cannot be read, as the end of a sentence. */
+export function faultText(fault: NonNullable<Answer["fault"]>): string {
+  return FAULT_TEXTS[fault];
 }
 
 /** Maximum UTF-16 units of one text of a gateway that are kept. */
@@ -109,6 +147,19 @@ export const UNCHARGED: ReadonlySet<string> = new Set([
   "SETTLEMENT_UNAVAILABLE",
   "SETTLEMENT_UNPROFITABLE",
 ]);
+
+/** True for an answer of success whose body cannot be read: the stored one may be whole. */
+export function isUnreadable({ status, fault }: Answer): boolean {
+  return status === 200 && fault !== undefined;
+}
+
+/** Faults that are of the stored answer itself: it is the same each time. */
+const STORED_FAULTS: ReadonlySet<Answer["fault"]> = new Set(["size", "depth", "values"]);
+
+/** True where the same payment may get a body that can be read: what broke this one may be in between. */
+export function mayBecomeReadable(answer: Answer): boolean {
+  return isUnreadable(answer) && !STORED_FAULTS.has(answer.fault);
+}
 
 /** True when the outcome of a signed request is still open. */
 export function isOpen(answer: Answer): boolean {

@@ -16,7 +16,6 @@ import {
   testClient,
 } from "../test/stand-in.ts";
 import { waitMs } from "./answers.ts";
-import { readBody } from "./bounded-body.ts";
 import { createClient, listServices, openSpendJournal } from "./index.ts";
 import { decimalsOf } from "./price.ts";
 
@@ -40,7 +39,7 @@ suite("what strangers and typing errors give to the client", () => {
       assert.ok(waits.length <= 20 && waits.every((ms) => ms >= 500), `${retryAfter}: ${waits.length} times`);
     }
     const headers = new Headers({ "retry-after": "86400" });
-    assert.equal(waitMs({ status: 503, headers, json: undefined }, 0), 30_000);
+    assert.equal(waitMs({ status: 503, headers, json: undefined, fault: undefined }, 0), 30_000);
   });
 
   test("attack: a network or an asset that is a key of every object is no network", async () => {
@@ -165,15 +164,6 @@ suite("what strangers and typing errors give to the client", () => {
     });
     const result = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
     assert.ok(result.kind === "refused" && result.status === 400);
-    let pulled = 0;
-    const body = new ReadableStream<Uint8Array>({
-      pull(controller) {
-        pulled += 65_536;
-        controller.enqueue(new Uint8Array(65_536));
-      },
-    });
-    assert.equal(await readBody(new Response(body), 1_000_000), undefined);
-    assert.ok(pulled < 1_300_000, `${pulled} bytes`);
     for (const status of [400, 402, 500]) {
       let chunks = 0;
       const fetch = async (): Promise<Response> => {

@@ -1,5 +1,4 @@
 export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
-export { readBody } from "./bounded-body.ts";
 export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal } from "./journal-file.ts";
@@ -17,8 +16,10 @@ export type {
   Price,
   PurchaseReceipt,
   PurchaseResult,
+  PurchaseState,
   Quote,
   RefusedPayment,
+  SignedCall,
   Signer,
   SpendEnd,
   Spending,

@@ -1,4 +1,4 @@
-import { isRecord, visibleLine } from "@turnpike/base";
+import { AppError, isRecord, visibleLine } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
 import { unreachable } from "./transport.ts";
 import type { ListedService } from "./types.ts";
@@ -48,6 +48,7 @@ export async function listServices(
       await ask(`${gateway}/services.json`, { redirect: "error", signal }),
       MAX_LIST_BYTES,
     );
+    if (answer.fault === "lost") throw new AppError("GATEWAY_UNREACHABLE");
     return answer.status === 200 && Array.isArray(answer.json)
       ? answer.json.slice(0, MAX_SERVICES).flatMap(listed)
       : undefined;

@@ -1,6 +1,13 @@
 import { createHash } from "node:crypto";
-import { AppError, type Clock, isAppError, isRecord, type JsonFault, parseJson, visibleLine } from "@turnpike/base";
-import { readBody } from "@turnpike/client";
+import {
+  AppError,
+  type Clock,
+  type ForeignJson,
+  ForeignJsonReader,
+  isAppError,
+  isRecord,
+  visibleLine,
+} from "@turnpike/base";
 import { SERVICE_ID } from "./arguments.ts";
 
 /** A service as `/services.json` lists it, with every text bounded. */
@@ -31,11 +38,11 @@ export interface RouteFacts {
 
 /** Most operations of a service that are read; a list as long as this may be cut. */
 export const MAX_LISTED_OPERATIONS = 2_000;
-/** Maximum size of the two documents after decompression, and of what is parsed of them. */
+/** Maximum size of the two documents after decompression. */
 const MAX_LIST_BYTES = 4 * 1_048_576;
 const MAX_DESCRIPTION_BYTES = 16 * 1_048_576;
-const MAX_DOCUMENT_NODES = 500_000;
 const MAX_DEPTH = 64;
+const MAX_DOCUMENT_VALUES = 500_000;
 const MAX_SERVICES = 5_000;
 const LIST_AGE_MS = 15_000;
 const DESCRIPTION_AGE_MS = 300_000;
@@ -47,14 +54,6 @@ const MAX_NODES = 5_000;
 const MAX_REFERENCES = 500;
 const MAX_CHARACTERS = 200_000;
 const MAX_POINTER_LENGTH = 300;
-
-const FAULTS: Readonly<Record<JsonFault["reason"], string>> = {
-  utf8: "it is not UTF-8",
-  syntax: "it is not JSON",
-  depth: "it is nested too deeply",
-  nodes: "it has too many members",
-  duplicate: "an object repeats a key",
-};
 
 const textOf = (value: unknown, most: number): string => (typeof value === "string" ? visibleLine(value, most) : "");
 const textsOf = (value: unknown, most: number, length: number): string[] =>
@@ -171,8 +170,14 @@ interface DocumentOptions<Facts> {
   readonly read: (json: unknown) => Facts;
 }
 
-/** Requests a document, with bounds. */
-type Fetch = (path: string, maxBytes: number) => Promise<Uint8Array | undefined>;
+/** A document's body, checked while it arrived, and parsed only where it is a new version. */
+interface Body {
+  readonly digest: string;
+  readonly read: () => ForeignJson;
+}
+
+/** Requests a document, with bounds; undefined when the gateway has none. */
+type Fetch = (path: string, maxBytes: number) => Promise<Body | undefined>;
 
 /** One document: requested at most once at a time, and read once for each version of its bytes. */
 class KeptDocument<Facts> {
@@ -200,15 +205,16 @@ class KeptDocument<Facts> {
 
   async #load(): Promise<Facts> {
     const { path, maxBytes, read } = this.#opts;
-    const bytes = await this.#fetch(path, maxBytes);
-    if (bytes === undefined) return read(undefined);
-    const digest = createHash("sha256").update(bytes).digest("hex");
+    const body = await this.#fetch(path, maxBytes);
+    if (body === undefined) return read(undefined);
+    const { digest } = body;
     if (this.#version?.digest === digest) return this.#version.facts;
-    const json = parseJson(bytes, { maxDepth: MAX_DEPTH, maxNodes: MAX_DOCUMENT_NODES });
+    const json = body.read();
     if (!json.ok) {
-      throw new AppError("GATEWAY_UNREACHABLE", {
-        message: `The gateway's ${path} cannot be read: ${FAULTS[json.reason]}.`,
-      });
+      const isTooLarge = json.fault === "size" || json.fault === "values";
+      throw isTooLarge
+        ? new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is too large to read.` })
+        : new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} is not JSON that can be read.` });
     }
     const facts = read(json.value);
     this.#version = { digest, facts };
@@ -269,23 +275,25 @@ export class GatewayDocuments {
     return (await this.#description.facts(this.#clock.monotonicMs())).route(serviceId);
   }
 
-  /** The bytes of a document; undefined when the gateway has none. */
-  async #read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+  /** The body of a document; undefined when the gateway has none. */
+  async #read(path: string, maxBytes: number): Promise<Body | undefined> {
     try {
       const answer = await this.#fetch(`${this.#gateway}${path}`, {
         headers: { accept: "application/json" },
         redirect: "error",
         signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       });
-      const bytes = await readBody(answer, maxBytes);
+      const reader = new ForeignJsonReader({ maxBytes, maxDepth: MAX_DEPTH, maxValues: MAX_DOCUMENT_VALUES });
+      const hash = createHash("sha256");
+      for await (const part of answer.body ?? []) {
+        if (!reader.write(part)) break;
+        hash.update(part);
+      }
       if (answer.status === 404) return undefined;
       if (answer.status !== 200) {
         throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway answered ${answer.status} for ${path}.` });
       }
-      if (bytes === undefined) {
-        throw new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is larger than ${maxBytes} bytes.` });
-      }
-      return bytes;
+      return { digest: hash.digest("hex"), read: () => reader.end() };
     } catch (cause) {
       if (isAppError(cause)) throw cause;
       throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} cannot be read.`, cause });

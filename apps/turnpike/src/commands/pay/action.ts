@@ -1,12 +1,27 @@
 import { randomBytes } from "node:crypto";
-import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
-import type { Budget, ListedService, Price, PurchaseResult, SpendJournal } from "@turnpike/client";
+import { AppError, isAppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
+import type { Budget, Client, ListedService, Price, PurchaseResult, SignedCall } from "@turnpike/client";
 import { keyOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
-import { prettyJson } from "../../cli/output.ts";
+import { interruption } from "../../cli/interruption.ts";
+import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
 import { printError } from "../../cli/terminal.ts";
+import { openCallJournal } from "./journal.ts";
 import { assertServed, exampleOf } from "./listing.ts";
-import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./text.ts";
+import {
+  answerLines,
+  answerOf,
+  type Balance,
+  balanceLine,
+  CHARGED,
+  factLines,
+  openResult,
+  payCommandLine,
+  priceText,
+  REFUSED,
+  UNKNOWN,
+  whatNext,
+} from "./text.ts";
 
 export interface PayOptions {
   readonly json?: boolean;
@@ -18,7 +33,8 @@ export interface PayOptions {
   readonly keyFile?: string;
   readonly rpc?: string;
   readonly payment?: string;
-  readonly journal?: string;
+  /** False for none. */
+  readonly journal?: string | false;
   readonly total?: string;
 }
 
@@ -72,13 +88,42 @@ async function bodyMissing(service: string, gateway: string): Promise<AppError> 
   return new AppError("USAGE", { message: `The JSON body is missing, or --get.${line}` });
 }
 
-function show(result: PurchaseResult, balance: Balance | undefined, again: string, opts: PayOptions): number {
-  const output = outputOf(opts);
-  output.result({ ...result, ...(balance === undefined ? {} : { balance }) });
-  for (const line of resultLines(result, balance)) output.line(line);
+/** Exit code of a result. */
+function exitCodeOf(result: PurchaseResult): number {
   if (result.kind !== "refused") return 0;
-  if (!output.json) printError(`${whatNext(result, again).join("\n")}\n`);
-  return result.open ? UNKNOWN : REFUSED;
+  if (result.open) return UNKNOWN;
+  return result.state === "charged" ? CHARGED : REFUSED;
+}
+
+/** Output of a call, the file of its journal, and the command that presents its payment again. */
+interface Shown {
+  readonly output: Output;
+  readonly journal: string | undefined;
+  readonly again: (payment: string | undefined) => string;
+}
+
+/**
+ * Writes the facts of the payment, then the answer. The facts are of bounded size, and are out before the answer is looked at:
+ * whatever that is, it is known what was charged.
+ */
+function show(result: PurchaseResult, { output, journal, again }: Shown): OpenResult {
+  const payment = result.kind === "free" ? undefined : result.payment;
+  const next = payment === undefined ? {} : { journal, again: again(payment) };
+  const answer = answerOf(result);
+  const document = output.openResult({
+    ...result,
+    ...(answer === undefined ? {} : { [answer.key]: undefined }),
+    ...next,
+  });
+  for (const line of factLines(result)) output.line(line);
+  if (result.kind === "refused" && !output.json) {
+    printError(`${whatNext(result, again(payment)).join("\n")}\n`);
+  }
+  if (answer !== undefined) {
+    document.add(answer.key, answer.value);
+    for (const line of answerLines(result)) output.line(line);
+  }
+  return document;
 }
 
 function assertUsd(flag: string, usd: string): void {
@@ -90,17 +135,74 @@ function budgetOf({ max, total, journal }: PayOptions): Budget {
   assertUsd("--max", max);
   if (total === undefined) return { perCallUsd: max };
   assertUsd("--total", total);
-  if (journal === undefined) {
+  if (journal === undefined || journal === false) {
     throw new AppError("USAGE", { message: "--total is over the calls of one journal: give --journal <file> too." });
   }
   return { perCallUsd: max, totalUsd: total };
 }
 
-/** The journal of `--journal`, for as long as a command runs. */
-async function journalOf(opts: PayOptions): Promise<SpendJournal> {
-  const { memoryJournal, openSpendJournal } = await import("@turnpike/client");
-  // A quote counts nothing, and need not wait for who spends.
-  return opts.journal === undefined || opts.quote === true ? memoryJournal() : openSpendJournal({ file: opts.journal });
+async function showQuote(client: Client, service: string, body: string | undefined, opts: PayOptions): Promise<void> {
+  const output = outputOf(opts);
+  const quote = await client.quote(service, body);
+  output.result(quote);
+  output.line(`price    ${priceText(quote.price)}`);
+  output.line(`cap      ${opts.max} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
+  output.line(`terms    ${prettyJson(quote.terms)}`);
+  output.line("nothing was signed");
+}
+
+/** Writes that a signal came before anything was signed. */
+function showInterrupted(output: Output): void {
+  const message = "The command was interrupted; nothing was signed.";
+  output.result({ error: { code: "CANCELLED", message } });
+  if (!output.json) printError(`error CANCELLED: ${message}\n`);
+}
+
+/**
+ * Buys, and writes how that ended. Every end after a signature, by an answer, a signal or a fault, names what may have been charged and
+ * how to get the answer.
+ */
+async function buy(
+  call: { readonly service: string; readonly body: string | undefined; readonly payment: string | undefined },
+  shown: Shown,
+  context: CommandContext,
+  clientOf: (onSigned: (signed: SignedCall) => void) => Client,
+  balance: (price: Price | undefined) => Promise<Balance | undefined>,
+): Promise<void> {
+  const { output, journal } = shown;
+  let openPayment: SignedCall | undefined;
+  using signals = interruption((exitCode) => {
+    if (openPayment !== undefined) {
+      using _document = show(openResult(openPayment, "CANCELLED", "The command was interrupted."), shown);
+    }
+    context.kill(exitCode);
+  });
+  await using client = clientOf((payment) => {
+    openPayment = payment;
+    const { usd, isResumed } = payment;
+    const where = journal === undefined ? "kept in no journal" : `kept in ${journal} until its answer is here`;
+    output.line(`${isResumed ? "present " : "signed  "} ${usd === undefined ? "a payment" : `${usd} USD`}; ${where}`);
+  });
+  const { signal } = signals;
+  const options = { signal, ...(call.payment === undefined ? {} : { payment: call.payment }) };
+  const result = await client.call(call.service, call.body, options).catch((error: unknown) => {
+    if (openPayment === undefined && signal.aborted) return undefined;
+    // The client's own errors come before a payment is sent, or after its outcome is known.
+    if (openPayment === undefined || isAppError(error)) throw error;
+    const { code, message } = failureOf(error);
+    return openResult(openPayment, code, message);
+  });
+  if (result === undefined) {
+    showInterrupted(output);
+    context.exitWith(signals.exitCode() ?? REFUSED);
+    return;
+  }
+  using document = show(result, shown);
+  context.exitWith(exitCodeOf(result));
+  if (result.kind === "free" || signal.aborted) return;
+  const remaining = await balance(result.price);
+  document.add("balance", remaining);
+  if (remaining !== undefined) output.line(balanceLine(remaining));
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */
@@ -126,31 +228,35 @@ export async function pay(
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
-  await using journal = await journalOf(opts);
-  await using client = createClient(
-    { gateway, signer, budget, journal, rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up) },
-    { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
-  );
+  const rpcUrls = nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up);
   if (opts.quote === true) {
-    const quote = await client.quote(service, body);
-    output.result(quote);
-    output.line(`price    ${priceText(quote.price)}`);
-    output.line(`cap      ${opts.max} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
-    output.line(`terms    ${prettyJson(quote.terms)}`);
-    output.line("nothing was signed");
+    await using client = createClient({ gateway, signer, budget, rpcUrls });
+    await showQuote(client, service, body, opts);
     return;
   }
-  const result = await client.call(service, body, opts.payment === undefined ? {} : { payment: opts.payment });
-  const price = result.kind === "free" ? undefined : result.price;
-  const rpcUrl =
-    opts.rpc ??
-    (price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset)
-      ? up.settlement.rpc
-      : undefined);
-  const again = payCommandLine(service, body, {
-    ...opts,
-    ...(up === undefined ? { gateway } : {}),
-    ...(result.kind === "refused" && result.payment !== undefined ? { payment: result.payment } : {}),
-  });
-  context.exitWith(show(result, await balanceOf(rpcUrl, price, signer.address), again, opts));
+  const journaledCall = { gateway, address: signer.address, local: up !== undefined, service, body };
+  await using spending = await openCallJournal(opts.journal, journaledCall, context.env);
+  const { journal, file } = spending;
+  const shown: Shown = {
+    output,
+    journal: file,
+    again: (payment) =>
+      payCommandLine(service, body, {
+        ...opts,
+        ...(up === undefined ? { gateway } : {}),
+        ...(payment === undefined ? {} : { payment }),
+      }),
+  };
+  const onRetry = (reason: string, waitMs: number): void =>
+    output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`);
+  await buy(
+    { service, body, payment: opts.payment },
+    shown,
+    context,
+    (onSigned) => createClient({ gateway, signer, budget, journal, rpcUrls }, { onRetry, onSigned }),
+    async (price) => {
+      const isLocal = price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset);
+      return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address);
+    },
+  );
 }
