@@ -70,6 +70,9 @@ export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
     transaction: textOf(receipt.transaction) ?? "",
     network: textOf(receipt.network) ?? "",
     payer: textOf(receipt.payer),
+    payTo: textOf(receipt.payTo),
+    amount: textOf(receipt.amount),
+    asset: textOf(receipt.asset),
     errorReason: textOf(receipt.errorReason),
     settlementId: isRecord(settlement) ? textOf(settlement.id) : undefined,
   };

@@ -1,11 +1,12 @@
 import { isRecord } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
+import { roundUpUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
 import type { ListedService } from "./types.ts";
 
 function listed(item: unknown): ListedService[] {
   if (!isRecord(item) || typeof item.id !== "string") return [];
-  const { id, serves, paid, relayUrl, example, methods } = item;
+  const { id, serves, paid, relayUrl, example, methods, price } = item;
   return [
     {
       id,
@@ -14,6 +15,7 @@ function listed(item: unknown): ListedService[] {
       relayUrl: typeof relayUrl === "string" ? relayUrl : undefined,
       example,
       methods: Array.isArray(methods) ? methods.filter((name) => typeof name === "string") : [],
+      priceUsd: isRecord(price) && price.currency === "USD" ? roundUpUsd(price.amount) : undefined,
     },
   ];
 }
