@@ -68,6 +68,8 @@ export function payCommandLine(
   opts: {
     readonly gateway?: string;
     readonly keyFile?: string;
+    readonly max?: string;
+    readonly network?: readonly string[];
     readonly rpc?: string;
     readonly journal?: string;
     readonly payment?: string;
@@ -76,6 +78,8 @@ export function payCommandLine(
   const flags = [
     ["--gateway", opts.gateway],
     ["--key-file", opts.keyFile],
+    ["--max", opts.max],
+    ...(opts.network ?? []).map((network) => ["--network", network] as const),
     ["--rpc", opts.rpc],
     ["--journal", opts.journal],
     ["--payment", opts.payment],
