@@ -71,6 +71,15 @@ export { type EvmBody, type EvmCall, type EvmRules, evmError, evmRefusal, readEv
 export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export {
+  type ForeignJson,
+  type ForeignJsonFault,
+  type ForeignJsonLimits,
+  ForeignJsonReader,
+  isNestedDeeper,
+  readForeignJson,
+  SUPPLIER_JSON,
+} from "./foreign-json.ts";
+export {
   createHostCheck,
   type HostCheck,
   type HostCheckOptions,

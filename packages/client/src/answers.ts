@@ -1,34 +1,63 @@
-import { ERRORS, type ErrorCode, isRecord } from "@turnpike/base";
+import {
+  ERRORS,
+  type ErrorCode,
+  type ForeignJsonFault,
+  ForeignJsonReader,
+  isRecord,
+  SUPPLIER_JSON,
+} from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import type { PurchaseReceipt } from "./types.ts";
 
-/** One HTTP answer, read to its end. */
+/** One HTTP answer, with its body where that can be read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed JSON; undefined when it is none. */
+  /** Parsed JSON; undefined where it cannot be read. */
   readonly json: unknown;
+  /** Reason that the body cannot be read; undefined where it was. `lost`: the connection ended, or its coding is broken. */
+  readonly fault: ForeignJsonFault | "lost" | undefined;
 }
 
-/** Largest answer that is read, in bytes. */
-const MAX_ANSWER_BYTES = 64 * 1_048_576;
+/** Bounds of an answer: what a gateway may sell at most (`gateway.maxAnswerBytes`), in its envelope. */
+const ANSWER_LIMITS = {
+  maxBytes: 64 * 1_048_576 + 65_536,
+  maxDepth: SUPPLIER_JSON.maxDepth + 4,
+  maxValues: SUPPLIER_JSON.maxValues + 100,
+} as const;
 
-/** Reads an answer, bounded. */
+/**
+ * Reads an answer, bounded. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
+ * Never rejects.
+ */
 export async function readAnswer(response: Response): Promise<Answer> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of response.body ?? []) {
-    length += part.length;
-    if (length > MAX_ANSWER_BYTES) break;
-    parts.push(part);
-  }
-  let json: unknown;
+  const { status, headers } = response;
+  const reader = new ForeignJsonReader(ANSWER_LIMITS);
   try {
-    json = JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown;
+    for await (const part of response.body ?? []) if (!reader.write(part)) break;
   } catch {
-    json = undefined;
+    return { status, headers, json: undefined, fault: "lost" };
   }
-  return { status: response.status, headers: response.headers, json };
+  const read = reader.end();
+  return read.ok
+    ? { status, headers, json: read.value, fault: undefined }
+    : { status, headers, json: undefined, fault: read.fault };
+}
+
+const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {
+  size: `it is larger than ${ANSWER_LIMITS.maxBytes} bytes`,
+  depth: `it is nested deeper than ${ANSWER_LIMITS.maxDepth} levels`,
+  values: `it has more than ${ANSWER_LIMITS.maxValues} values`,
+  syntax: "it is not JSON",
+  utf8: "it is not UTF-8",
+  cut: "it is cut",
+  empty: "it is empty",
+  lost: "the connection ended before it was whole, or its compression is broken",
+};
+
+/** The reason that an answer cannot be read, as the end of a sentence. */
+export function faultText(fault: NonNullable<Answer["fault"]>): string {
+  return FAULT_TEXTS[fault];
 }
 
 /** Most UTF-16 units of one text of a gateway that are kept. */
@@ -117,6 +146,28 @@ export const UNCHARGED: ReadonlySet<string> = new Set([
   "SETTLEMENT_UNAVAILABLE",
   "SETTLEMENT_UNPROFITABLE",
 ]);
+
+/** True for a status of success. */
+export function isServed(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Statuses of success without a body (RFC 9110, 15.3.5 and 15.3.6). */
+const BODILESS: ReadonlySet<number> = new Set([204, 205]);
+
+/** True for an answer of success whose body cannot be read: the stored one may be whole. */
+export function isUnreadable({ status, fault }: Answer): boolean {
+  if (!isServed(status) || fault === undefined) return false;
+  return !(fault === "empty" && BODILESS.has(status));
+}
+
+/** Faults that are of the stored answer itself: it is the same each time. */
+const STORED_FAULTS: ReadonlySet<Answer["fault"]> = new Set(["size", "depth", "values"]);
+
+/** True where the same payment may get a body that can be read: what broke this one may be in between. */
+export function mayBecomeReadable(answer: Answer): boolean {
+  return isUnreadable(answer) && !STORED_FAULTS.has(answer.fault);
+}
 
 /** True when the outcome of a signed request is still open. */
 export function isOpen(answer: Answer): boolean {

@@ -1,10 +1,19 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS, isAppError } from "@turnpike/base";
+import { AppError, ERRORS, isAppError, isNestedDeeper } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
-import { type Answer, isErrorCode, isOpen, refusalOf, waitMs } from "./answers.ts";
+import {
+  type Answer,
+  isErrorCode,
+  isOpen,
+  isServed,
+  isUnreadable,
+  mayBecomeReadable,
+  refusalOf,
+  waitMs,
+} from "./answers.ts";
 import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
@@ -21,15 +30,17 @@ import type {
   ClientOptions,
   ListedService,
   OpenPayment,
+  PurchaseReceipt,
   PurchaseResult,
   Quote,
   ResumedPayment,
+  SignedCall,
   Signer,
   Spending,
   SpendJournal,
   SpendReservation,
 } from "./types.ts";
-import { judge, type Presented, refusedUnsigned, type Verdict } from "./verdict.ts";
+import { judge, type Presented, refusedUnsigned, successOf, type Verdict } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -50,12 +61,27 @@ function noTerms(answer: Answer): AppError {
   return new AppError(code, { message: said });
 }
 
+/** Maximum number of times that one call presents a payment whose answers cannot be read. */
+const MAX_UNREADABLE = 4;
+/** Maximum nesting of payment terms: what is signed repeats some of them. */
+const MAX_TERMS_DEPTH = 32;
 /** Time after a node could not say what became of a refused payment before one is asked again. */
 const REVIEW_PAUSE_MS = 30_000;
 /** Time for nodes to say what became of refused payments. */
 const REVIEW_TIMEOUT_MS = 5_000;
 /** Maximum quotes that bind at once; the oldest goes first. */
 const MAX_QUOTES = 256;
+
+/** A refusal whose connection ended early is no answer: its code may be in what is missing. */
+function withBody(answer: Answer): Answer | undefined {
+  return answer.fault === "lost" && !isServed(answer.status) ? undefined : answer;
+}
+
+/** Reason that a payment is presented again. */
+function reasonOf(answer: Answer | undefined): string {
+  if (answer === undefined) return "the connection was lost";
+  return isUnreadable(answer) ? "the answer cannot be read" : refusalOf(answer).code;
+}
 
 /** What a payment is signed for. */
 interface Purpose extends Request {
@@ -78,6 +104,7 @@ class GatewayClient implements Client {
   readonly #sleep: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
   readonly #monotonicMs: () => number;
   readonly #nowMs: () => number;
+  readonly #onSigned: (signed: SignedCall) => void;
   readonly #onRetry: (reason: string, waitMs: number) => void;
   readonly #closing = new AbortController();
   #nextReviewMs = Number.NEGATIVE_INFINITY;
@@ -100,6 +127,7 @@ class GatewayClient implements Client {
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
     this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
     this.#nowMs = modules.nowMs ?? (() => Date.now());
+    this.#onSigned = modules.onSigned ?? (() => {});
     this.#onRetry = modules.onRetry ?? (() => {});
   }
 
@@ -189,10 +217,12 @@ class GatewayClient implements Client {
     // Beside the call: only a budget that is spent waits for what nodes say.
     void this.#review();
     try {
-      return await this.#send(purpose);
+      const answer = await this.#send(purpose);
+      if (answer.fault !== "lost") return answer;
     } catch (cause) {
       throw unreachable(this.#opts.gateway, cause);
     }
+    throw unreachable(this.#opts.gateway, undefined);
   }
 
   /**
@@ -233,6 +263,7 @@ class GatewayClient implements Client {
     try {
       const reader = new x402HTTPClient(new x402Client());
       terms = reader.getPaymentRequiredResponse((name) => answer.headers.get(name), answer.json);
+      if (isNestedDeeper(terms, MAX_TERMS_DEPTH)) throw new AppError("PAYMENT_OPTION_UNKNOWN");
     } catch (cause) {
       throw new AppError("PAYMENT_OPTION_UNKNOWN", {
         message: "The gateway's payment terms cannot be read; nothing was signed.",
@@ -245,7 +276,7 @@ class GatewayClient implements Client {
 
   async #buy(purpose: Purpose): Promise<PurchaseResult> {
     const asked = await this.#ask(purpose);
-    if (asked.status < 300) return { kind: "free", status: asked.status, answer: asked.json };
+    if (asked.status < 300) return { kind: "free", state: "unsigned", status: asked.status, answer: asked.json };
     if (asked.status !== 402) return refusedUnsigned(asked);
     const { terms, choice } = await this.#choose(asked, purpose);
     const { price } = choice;
@@ -332,27 +363,35 @@ class GatewayClient implements Client {
   /** Sends one signed payment until its outcome is known. Never signs: a second signature could be a second debit. */
   async #present(purpose: Purpose, presented: Presented, reservation: SpendReservation | undefined): Promise<Verdict> {
     await reservation?.signed(presented.payment);
+    const { payment, usd } = presented;
+    this.#notify(() => this.#onSigned({ payment, usd, isResumed: !presented.fresh }));
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
     let { fresh } = presented;
     let answer: Answer | undefined;
+    let receipt: PurchaseReceipt | undefined;
+    let unreadable = 0;
     for (let attempt = 0; purpose.signal?.aborted !== true; attempt++) {
-      answer = await this.#send(purpose, presented.payment).catch(() => undefined);
-      if (answer !== undefined && !isOpen(answer)) break;
+      answer = await this.#send(purpose, payment).then(withBody, () => undefined);
+      if (answer !== undefined && isUnreadable(answer)) {
+        receipt = successOf(answer, payment) ?? receipt;
+        unreadable += 1;
+        if (unreadable === MAX_UNREADABLE || !mayBecomeReadable(answer)) break;
+      } else if (answer !== undefined && !isOpen(answer)) break;
       fresh = false;
       const wait = waitMs(answer, attempt);
       if (this.#monotonicMs() + wait >= untilMs) break;
-      this.#notifyRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
+      this.#notify(() => this.#onRetry(reasonOf(answer), wait));
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
-    const verdict = judge(answer, { ...presented, fresh }, this.#nowMs());
+    const verdict = judge(answer, { ...presented, fresh, receipt }, this.#nowMs());
     await reservation?.end(verdict.outcome);
     return verdict;
   }
 
   /** A fault of the caller's own function must not hide what became of a payment. */
-  #notifyRetry(reason: string, waitMs: number): void {
+  #notify(call: () => void): void {
     try {
-      this.#onRetry(reason, waitMs);
+      call();
     } catch {
       // The caller learns it from the result.
     }

@@ -155,6 +155,10 @@ export class SpendBook implements SpendJournal {
     });
   }
 
+  pendingCount(): number {
+    return this.#entries.size;
+  }
+
   sums(): ReturnType<SpendJournal["sums"]> {
     let takenMicroUsd = 0n;
     for (const { outcome, microUsd } of this.#entries.values()) {

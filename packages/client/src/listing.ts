@@ -1,4 +1,4 @@
-import { isRecord } from "@turnpike/base";
+import { AppError, isRecord } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
 import { roundUpUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
@@ -38,6 +38,7 @@ export async function listServices(
   try {
     const signal = AbortSignal.timeout(opts.requestTimeoutMs ?? 10_000);
     const answer = await readAnswer(await ask(`${gateway}/services.json`, { redirect: "error", signal }));
+    if (answer.fault === "lost") throw new AppError("GATEWAY_UNREACHABLE");
     return answer.status === 200 && Array.isArray(answer.json) ? answer.json.flatMap(listed) : undefined;
   } catch (cause) {
     throw unreachable(gateway, cause);

@@ -179,6 +179,8 @@ export interface SpendJournal extends AsyncDisposable {
   open(): readonly OpenPayment[];
   /** What was signed, can no longer be taken, and has no known end, oldest first. */
   expired(): readonly ExpiredPayment[];
+  /** Number of payments that a call may still present again. */
+  pendingCount(): number;
   /** `chargedMicroUsd` and `openMicroUsd` are sums; `calls` counts what was signed. */
   sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
 }
@@ -212,11 +214,27 @@ export interface PurchaseReceipt {
   readonly settlementId: string | undefined;
 }
 
-/** How a call ended. */
+/** State of a call's payment. `unsigned`: none was signed, or none was sent. */
+export type PurchaseState = "unsigned" | Exclude<SpendOutcome, "claimed">;
+
+/** A payment that is going to be sent. */
+export interface SignedCall {
+  /** The PAYMENT-SIGNATURE header. With it the answer can be fetched. */
+  readonly payment: string;
+  /** In US dollars; undefined for a payment that was given and is not in the journal. */
+  readonly usd: string | undefined;
+  /** True for a payment of an earlier try. */
+  readonly isResumed: boolean;
+}
+
+/** How a call ended. Whatever the answer is, the members beside it are of a bounded size and depth. */
 export type PurchaseResult =
   | {
       readonly kind: "bought";
-      /** `{portal, data}`, as parsed JSON. */
+      readonly state: "charged";
+      /** Charged, in US dollars; undefined for a payment that was given and is not in the journal. */
+      readonly usd: string | undefined;
+      /** `{portal, data}`, as parsed JSON: at most 2,504 levels deep. */
       readonly envelope: unknown;
       readonly receipt: PurchaseReceipt;
       /** Undefined when an earlier payment was presented again. */
@@ -224,9 +242,12 @@ export type PurchaseResult =
       readonly payment: string;
     }
   /** The route answered without asking for payment. */
-  | { readonly kind: "free"; readonly status: number; readonly answer: unknown }
+  | { readonly kind: "free"; readonly state: "unsigned"; readonly status: number; readonly answer: unknown }
   | {
       readonly kind: "refused";
+      readonly state: PurchaseState;
+      /** Amount that was signed, in US dollars; undefined where nothing was, or it is not known. */
+      readonly usd: string | undefined;
       readonly status: number;
       /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
@@ -288,6 +309,8 @@ export interface ClientModules {
   readonly monotonicMs?: () => number;
   /** Milliseconds since the Unix epoch; for tests. */
   readonly nowMs?: () => number;
+  /** Called when a payment is in the journal, before it is sent. */
+  readonly onSigned?: (signed: SignedCall) => void;
   /** Called before each time a signed request is sent again. */
   readonly onRetry?: (reason: string, waitMs: number) => void;
 }

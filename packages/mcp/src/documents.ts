@@ -1,4 +1,4 @@
-import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
+import { AppError, type Clock, ForeignJsonReader, isAppError, isRecord } from "@turnpike/base";
 import { SERVICE_ID } from "./arguments.ts";
 import { oneLine } from "./fence.ts";
 
@@ -30,7 +30,7 @@ export interface RouteFacts {
 
 /** Most operations of a service that are read; a list as long as this may be cut. */
 export const MAX_LISTED_OPERATIONS = 2_000;
-const MAX_DOCUMENT_BYTES = 16 * 1_048_576;
+const DOCUMENT_LIMITS = { maxBytes: 16 * 1_048_576, maxDepth: 64, maxValues: 1_000_000 } as const;
 const MAX_SERVICES = 5_000;
 const LIST_AGE_MS = 15_000;
 const DESCRIPTION_AGE_MS = 300_000;
@@ -151,20 +151,18 @@ export class GatewayDocuments {
         redirect: "error",
         signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       });
-      const parts: Uint8Array[] = [];
-      let length = 0;
-      for await (const part of answer.body ?? []) {
-        length += part.length;
-        if (length > MAX_DOCUMENT_BYTES) {
-          throw new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is too large to read.` });
-        }
-        parts.push(part);
-      }
+      const reader = new ForeignJsonReader(DOCUMENT_LIMITS);
+      for await (const part of answer.body ?? []) if (!reader.write(part)) break;
       if (answer.status === 404) return undefined;
       if (answer.status !== 200) {
         throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway answered ${answer.status} for ${path}.` });
       }
-      return JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown;
+      const read = reader.end();
+      if (read.ok) return read.value;
+      if (read.fault === "size" || read.fault === "values") {
+        throw new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is too large to read.` });
+      }
+      throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} is not JSON that can be read.` });
     } catch (cause) {
       if (isAppError(cause)) throw cause;
       throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} cannot be read.`, cause });

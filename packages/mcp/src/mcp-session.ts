@@ -222,6 +222,10 @@ class SessionCall implements CallRecord, SpendJournal {
     return this.#shared.expired();
   }
 
+  pendingCount(): number {
+    return this.#shared.pendingCount();
+  }
+
   sums(): ReturnType<SpendJournal["sums"]> {
     return this.#shared.sums();
   }

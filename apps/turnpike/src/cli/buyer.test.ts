@@ -80,11 +80,12 @@ suite("an up.json that somebody planted", () => {
   });
 
   test("pay signs nothing with a key of the caller's own, whether or not the gateway is named", async () => {
-    const env = { TURNPIKE_BUYER_KEY: OWN_KEY };
+    const stateHome = { XDG_STATE_HOME: root };
+    const env = { ...stateHome, TURNPIKE_BUYER_KEY: OWN_KEY };
     const keyFile = ["--key-file", join(root, "own.key")];
     for (const [args, given] of [
       [CALL, env],
-      [[...CALL, ...keyFile], {}],
+      [[...CALL, ...keyFile], stateHome],
     ] as const) {
       const { code, err } = await runInProcess(args, given);
       assert.deepEqual([code, payments], [2, []], err);
@@ -93,9 +94,9 @@ suite("an up.json that somebody planted", () => {
     // The word of the file on the token's decimals would lift the cap of a gateway that was named as well.
     for (const [args, given] of [
       [[...CALL, "--gateway", url], env],
-      [[...CALL, "--gateway", url, ...keyFile], {}],
+      [[...CALL, "--gateway", url, ...keyFile], stateHome],
       [CALL, { ...env, TURNPIKE_GATEWAY: url }],
-      [CALL, {}],
+      [CALL, stateHome],
     ] as const) {
       const { err } = await runInProcess(args, given);
       assert.match(err, /^error PAYMENT_OPTION_UNKNOWN/);

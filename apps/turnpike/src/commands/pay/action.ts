@@ -1,12 +1,27 @@
 import { randomBytes } from "node:crypto";
 import { AppError, isAppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
-import type { Budget, CallOptions, Client, ListedService, Price, PurchaseResult, SpendJournal } from "@turnpike/client";
+import type { Budget, CallOptions, Client, ListedService, Price, PurchaseResult, SignedCall } from "@turnpike/client";
 import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
-import { prettyJson } from "../../cli/output.ts";
+import { interruption } from "../../cli/interruption.ts";
+import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
 import { askYes, canAsk } from "../../cli/question.ts";
+import { openCallJournal } from "./journal.ts";
 import { assertServed, exampleOf, listedPriceBelow } from "./listing.ts";
-import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./text.ts";
+import {
+  answerLines,
+  answerOf,
+  type Balance,
+  balanceLine,
+  CHARGED,
+  factLines,
+  openResult,
+  payCommandLine,
+  priceText,
+  REFUSED,
+  UNKNOWN,
+  whatNext,
+} from "./text.ts";
 
 export interface PayOptions {
   readonly json?: boolean;
@@ -19,7 +34,8 @@ export interface PayOptions {
   readonly network: readonly string[];
   readonly rpc?: string;
   readonly payment?: string;
-  readonly journal?: string;
+  /** False for none. */
+  readonly journal?: string | false;
   readonly total?: string;
 }
 
@@ -76,13 +92,42 @@ async function bodyMissing(service: string, gateway: string): Promise<AppError> 
   return new AppError("USAGE", { message: `The JSON body is missing, or --get.${line}` });
 }
 
-function show(result: PurchaseResult, balance: Balance | undefined, again: string, opts: PayOptions): number {
-  const output = outputOf(opts);
-  output.result({ ...result, ...(balance === undefined ? {} : { balance }) });
-  for (const line of resultLines(result, balance)) output.line(line);
+/** Exit code of a result. */
+function exitCodeOf(result: PurchaseResult): number {
   if (result.kind !== "refused") return 0;
-  if (!output.json) process.stderr.write(`${whatNext(result, again).join("\n")}\n`);
-  return result.open ? UNKNOWN : REFUSED;
+  if (result.open) return UNKNOWN;
+  return result.state === "charged" ? CHARGED : REFUSED;
+}
+
+/** Output of a call, the file of its journal, and the command that presents its payment again. */
+interface Shown {
+  readonly output: Output;
+  readonly journal: string | undefined;
+  readonly again: (payment: string | undefined) => string;
+}
+
+/**
+ * Writes the facts of the payment, then the answer. The facts are of bounded size, and are out before the answer is looked at:
+ * whatever that is, it is known what was charged.
+ */
+function show(result: PurchaseResult, { output, journal, again }: Shown): OpenResult {
+  const payment = result.kind === "free" ? undefined : result.payment;
+  const next = payment === undefined ? {} : { journal, again: again(payment) };
+  const answer = answerOf(result);
+  const document = output.openResult({
+    ...result,
+    ...(answer === undefined ? {} : { [answer.key]: undefined }),
+    ...next,
+  });
+  for (const line of factLines(result)) output.line(line);
+  if (result.kind === "refused" && !output.json) {
+    process.stderr.write(`${whatNext(result, again(payment)).join("\n")}\n`);
+  }
+  if (answer !== undefined) {
+    document.add(answer.key, answer.value);
+    for (const line of answerLines(result)) output.line(line);
+  }
+  return document;
 }
 
 function assertUsd(flag: string, usd: string): void {
@@ -94,17 +139,44 @@ function budgetOf({ max = DEFAULT_MAX_USD, total, journal }: PayOptions): Budget
   assertUsd("--max", max);
   if (total === undefined) return { perCallUsd: max };
   assertUsd("--total", total);
-  if (journal === undefined) {
+  if (journal === undefined || journal === false) {
     throw new AppError("USAGE", { message: "--total is over the calls of one journal: give --journal <file> too." });
   }
   return { perCallUsd: max, totalUsd: total };
 }
 
-/** The journal of `--journal`, for as long as a command runs. */
-async function journalOf(opts: PayOptions): Promise<SpendJournal> {
-  const { memoryJournal, openSpendJournal } = await import("@turnpike/client");
-  // A quote counts nothing, and need not wait for who spends.
-  return opts.journal === undefined || opts.quote === true ? memoryJournal() : openSpendJournal({ file: opts.journal });
+/** A call, and the prices that bind it. */
+interface PricedCall {
+  readonly service: string;
+  readonly body: string | undefined;
+  /** A payment of an earlier try. */
+  readonly payment: string | undefined;
+  /** Price that the gateway lists, where it is the call's cap. */
+  readonly listedUsd: string | undefined;
+  readonly budget: Budget;
+}
+
+async function showQuote(
+  client: Client,
+  { service, body, listedUsd, budget }: PricedCall,
+  output: Output,
+  payLine: (maxUsd: string) => string,
+): Promise<void> {
+  const capUsd = listedUsd ?? budget.perCallUsd;
+  const quote = await client.quote(service, body, { maxPriceUsd: capUsd });
+  output.result(quote);
+  output.line(`price    ${priceText(quote.price)}`);
+  output.line(`cap      ${capUsd} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
+  output.line(`terms    ${prettyJson(quote.terms)}`);
+  output.line(`to buy   ${payLine(quote.price.usd)}`);
+  output.line("nothing was signed");
+}
+
+/** Writes that a signal came before anything was signed. */
+function showInterrupted(output: Output): void {
+  const message = "The command was interrupted; nothing was signed.";
+  output.result({ error: { code: "CANCELLED", message } });
+  if (!output.json) process.stderr.write(`error CANCELLED: ${message}\n`);
 }
 
 /**
@@ -114,18 +186,17 @@ async function journalOf(opts: PayOptions): Promise<SpendJournal> {
  */
 async function callWithinListed(
   client: Client,
-  call: { readonly service: string; readonly body: string | undefined; readonly options: CallOptions },
-  budget: Budget,
+  { service, body, payment, listedUsd, budget }: PricedCall,
+  signal: AbortSignal,
   json: boolean,
 ): Promise<PurchaseResult> {
-  const { service, body, options } = call;
+  const options: CallOptions = { signal, ...(payment === undefined ? {} : { payment }) };
   try {
-    return await client.call(service, body, options);
+    return await client.call(service, body, listedUsd === undefined ? options : { ...options, maxPriceUsd: listedUsd });
   } catch (error) {
-    const listed = options.maxPriceUsd;
-    if (listed === undefined || !isAppError(error, "SPEND_CAP")) throw error;
+    if (listedUsd === undefined || !isAppError(error, "SPEND_CAP")) throw error;
     const { price, withinCap } = await client.quote(service, body, { maxPriceUsd: budget.perCallUsd });
-    const higher = `The price is ${price.usd} USD, and the gateway's list shows ${listed} USD`;
+    const higher = `The price is ${price.usd} USD, and the gateway's list shows ${listedUsd} USD`;
     if (!withinCap || json || !canAsk()) {
       throw new AppError("SPEND_CAP", {
         message: `${higher}; nothing was signed.`,
@@ -137,6 +208,52 @@ async function callWithinListed(
     }
     return client.call(service, body, { ...options, maxPriceUsd: price.usd });
   }
+}
+
+/**
+ * Buys, and writes how that ended. Every end after a signature, by an answer, a signal or a fault, names what may have been charged and
+ * how to get the answer.
+ */
+async function buy(
+  call: PricedCall,
+  shown: Shown,
+  context: CommandContext,
+  clientOf: (onSigned: (signed: SignedCall) => void) => Client,
+  balance: (price: Price | undefined) => Promise<Balance | undefined>,
+): Promise<void> {
+  const { output, journal } = shown;
+  let openPayment: SignedCall | undefined;
+  using signals = interruption((exitCode) => {
+    if (openPayment !== undefined) {
+      using _document = show(openResult(openPayment, "CANCELLED", "The command was interrupted."), shown);
+    }
+    context.kill(exitCode);
+  });
+  await using client = clientOf((payment) => {
+    openPayment = payment;
+    const { usd, isResumed } = payment;
+    const where = journal === undefined ? "kept in no journal" : `kept in ${journal} until its answer is here`;
+    output.line(`${isResumed ? "present " : "signed  "} ${usd === undefined ? "a payment" : `${usd} USD`}; ${where}`);
+  });
+  const { signal } = signals;
+  const result = await callWithinListed(client, call, signal, output.json).catch((error: unknown) => {
+    if (openPayment === undefined && signal.aborted) return undefined;
+    // The client's own errors come before a payment is sent, or after its outcome is known.
+    if (openPayment === undefined || isAppError(error)) throw error;
+    const { code, message } = failureOf(error);
+    return openResult(openPayment, code, message);
+  });
+  if (result === undefined) {
+    showInterrupted(output);
+    context.exitWith(signals.exitCode() ?? REFUSED);
+    return;
+  }
+  using document = show(result, shown);
+  context.exitWith(exitCodeOf(result));
+  if (result.kind === "free" || signal.aborted) return;
+  const remaining = await balance(result.price);
+  document.add("balance", remaining);
+  if (remaining !== undefined) output.line(balanceLine(remaining));
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */
@@ -165,46 +282,39 @@ export async function pay(
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
-  await using journal = await journalOf(opts);
-  await using client = createClient(
-    {
-      gateway,
-      signer,
-      budget,
-      journal,
-      rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up),
-      ...(networks === undefined ? {} : { networks }),
-    },
-    { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
-  );
+  const buyer = {
+    gateway,
+    signer,
+    budget,
+    rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up),
+    ...(networks === undefined ? {} : { networks }),
+  };
+  const payLine = (more: { readonly max?: string; readonly payment?: string }): string =>
+    payCommandLine(service, body, { ...opts, ...(up === undefined ? { gateway } : {}), ...more });
+  const call = { service, body, payment: opts.payment, listedUsd, budget };
   if (opts.quote === true) {
-    const cap = listedUsd === undefined ? {} : { maxPriceUsd: listedUsd };
-    const quote = await client.quote(service, body, cap);
-    output.result(quote);
-    output.line(`price    ${priceText(quote.price)}`);
-    const capUsd = listedUsd ?? budget.perCallUsd;
-    output.line(`cap      ${capUsd} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
-    output.line(`terms    ${prettyJson(quote.terms)}`);
-    const named = up === undefined ? { gateway } : {};
-    output.line(`to buy   ${payCommandLine(service, body, { ...opts, ...named, max: quote.price.usd })}`);
-    output.line("nothing was signed");
+    await using client = createClient(buyer);
+    await showQuote(client, call, output, (max) => payLine({ max }));
     return;
   }
-  const options = {
-    ...(opts.payment === undefined ? {} : { payment: opts.payment }),
-    ...(listedUsd === undefined ? {} : { maxPriceUsd: listedUsd }),
+  const journaledCall = { gateway, address: signer.address, local: up !== undefined, service, body };
+  await using spending = await openCallJournal(opts.journal, journaledCall, context.env);
+  const { journal, file } = spending;
+  const shown: Shown = {
+    output,
+    journal: file,
+    again: (payment) => payLine(payment === undefined ? {} : { payment }),
   };
-  const result = await callWithinListed(client, { service, body, options }, budget, output.json);
-  const price = result.kind === "free" ? undefined : result.price;
-  const rpcUrl =
-    opts.rpc ??
-    (price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset)
-      ? up.settlement.rpc
-      : undefined);
-  const again = payCommandLine(service, body, {
-    ...opts,
-    ...(up === undefined ? { gateway } : {}),
-    ...(result.kind === "refused" && result.payment !== undefined ? { payment: result.payment } : {}),
-  });
-  context.exitWith(show(result, await balanceOf(rpcUrl, price, signer.address), again, opts));
+  const onRetry = (reason: string, waitMs: number): void =>
+    output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`);
+  await buy(
+    call,
+    shown,
+    context,
+    (onSigned) => createClient({ ...buyer, journal }, { onRetry, onSigned }),
+    async (price) => {
+      const isLocal = price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset);
+      return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address);
+    },
+  );
 }

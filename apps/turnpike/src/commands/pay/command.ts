@@ -17,8 +17,9 @@ export function payCommand(context: CommandContext): Command {
     .option("--total <usd>", "most that all calls of the journal may cost together, in US dollars")
     .option(
       "--journal <file>",
-      "write payments down there before they are sent: a call that was cut off is bought once",
+      "write payments down there before they are sent: a call that was cut off is bought once (else a file in the state folder)",
     )
+    .option("--no-journal", "write no payment down: the same call after an interruption is paid anew")
     .option("--quote", "show the terms and sign nothing")
     .option("--anyway", "ask also for a service that the gateway's list says is not served now")
     .option("--get", "send GET instead of POST")
