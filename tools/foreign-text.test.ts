@@ -5,6 +5,7 @@ import { productSources, readText, withoutComments } from "./sources.ts";
 /** Files that name an output of the process, and why what others wrote cannot reach a terminal by them. */
 const OUTPUTS: Readonly<Record<string, string>> = {
   "apps/turnpike/src/cli/progress-line.ts": "moves the cursor itself, and escapes the text that it shows",
+  "apps/turnpike/src/cli/question.ts": "asks a person, and escapes its question",
   "apps/turnpike/src/cli/terminal.ts": "the printer of foreign text",
   "apps/turnpike/src/commands/tx/action.ts": "asks for a yes, in a sentence of its own",
   "apps/turnpike/src/commands/up/action.ts": "listens for the streams' errors",

@@ -103,6 +103,9 @@ export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
     transaction: textOf(receipt.transaction) ?? "",
     network: textOf(receipt.network) ?? "",
     payer: textOf(receipt.payer),
+    payTo: textOf(receipt.payTo),
+    amount: textOf(receipt.amount),
+    asset: textOf(receipt.asset),
     errorReason: textOf(receipt.errorReason),
     settlementId: isRecord(settlement) ? textOf(settlement.id) : undefined,
   };
@@ -148,9 +151,18 @@ export const UNCHARGED: ReadonlySet<string> = new Set([
   "SETTLEMENT_UNPROFITABLE",
 ]);
 
+/** True for a status of success. */
+export function isServed(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Statuses of success without a body (RFC 9110, 15.3.5 and 15.3.6). */
+const BODILESS: ReadonlySet<number> = new Set([204, 205]);
+
 /** True for an answer of success whose body cannot be read: the stored one may be whole. */
 export function isUnreadable({ status, fault }: Answer): boolean {
-  return status === 200 && fault !== undefined;
+  if (!isServed(status) || fault === undefined) return false;
+  return !(fault === "empty" && BODILESS.has(status));
 }
 
 /** Faults that are of the stored answer itself: it is the same each time. */

@@ -17,7 +17,6 @@ import {
 } from "../test/stand-in.ts";
 import { waitMs } from "./answers.ts";
 import { createClient, listServices, openSpendJournal } from "./index.ts";
-import { decimalsOf } from "./price.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike-hostile-"));
 
@@ -51,13 +50,11 @@ suite("what strangers and typing errors give to the client", () => {
       "eip155:0",
       "eip155:84532\u001b[2J",
     ]) {
-      assert.equal(decimalsOf({ network: name, asset: option().asset }, []), undefined, name);
-      assert.equal(decimalsOf({ network: "eip155:84532", asset: name }, []), undefined, name);
       for (const change of [{ network: name }, { asset: name }]) {
         await using stand = await standInGateway(sold, [option(change)]);
         const signer = countingSigner();
         const { client } = testClient(stand.gateway, signer);
-        await assert.rejects(client.call("eth", BODY), refusesWith("PAYMENT_OPTION_UNKNOWN"), name);
+        await assert.rejects(client.call("eth", BODY), /nothing was signed/, name);
         assert.equal(signer.count(), 0);
       }
     }

@@ -3,6 +3,7 @@ export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal } from "./journal-file.ts";
 export { listServices } from "./listing.ts";
+export { isEvmNetwork, isTestNetwork } from "./networks.ts";
 export { untakeableFromMs } from "./payment-header.ts";
 export type {
   Budget,
@@ -11,6 +12,7 @@ export type {
   ClientModules,
   ClientOptions,
   DollarAsset,
+  ExpiredPayment,
   ListedService,
   OpenPayment,
   Price,
@@ -18,7 +20,7 @@ export type {
   PurchaseResult,
   PurchaseState,
   Quote,
-  RefusedPayment,
+  ResumedPayment,
   SignedCall,
   Signer,
   SpendEnd,

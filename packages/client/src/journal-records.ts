@@ -2,6 +2,9 @@ import { crc32 } from "node:zlib";
 import { isRecord } from "@turnpike/base";
 import type { SpendEnd, SpendOutcome } from "./types.ts";
 
+/** Outcome of a signed payment; `used`: the chain showed that it was taken, and no answer was handed out for it so far. */
+export type RecordedOutcome = SpendOutcome | SpendEnd | "used";
+
 /** One line of a journal. */
 export type JournalRecord =
   | {
@@ -21,17 +24,22 @@ export type JournalRecord =
       readonly microUsd: bigint;
     }
   | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
-  | { readonly t: "end"; readonly id: number; readonly outcome: SpendOutcome | SpendEnd };
+  | { readonly t: "end"; readonly id: number; readonly outcome: RecordedOutcome };
 
 /** How every journal file begins. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
 
 const CRC = /,"crc":"([0-9a-f]{8})"\}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
-const OUTCOMES: readonly string[] = ["charged", "uncharged", "unserved", "open", "void"] satisfies (
-  | SpendOutcome
-  | SpendEnd
-)[];
+const OUTCOMES: readonly string[] = [
+  "charged",
+  "claimed",
+  "uncharged",
+  "unserved",
+  "open",
+  "used",
+  "void",
+] satisfies RecordedOutcome[];
 
 const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
 
@@ -76,7 +84,7 @@ function recordOf(json: unknown): JournalRecord | undefined {
   }
   const { outcome } = json;
   return t === "end" && text(outcome) && OUTCOMES.includes(outcome)
-    ? { t, id, outcome: outcome as SpendOutcome | SpendEnd }
+    ? { t, id, outcome: outcome as RecordedOutcome }
     : undefined;
 }
 

@@ -1,5 +1,6 @@
 import { AppError, isRecord, visibleLine } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
+import { roundUpUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
 import type { ListedService } from "./types.ts";
 
@@ -12,7 +13,7 @@ const ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 /** A service of the list, whose texts may be shown as they are: bounded, on one line, without characters that are not seen. */
 function listed(item: unknown): ListedService[] {
   if (!isRecord(item) || typeof item.id !== "string" || !ID.test(item.id)) return [];
-  const { id, serves, paid, relayUrl, example, methods } = item;
+  const { id, serves, paid, relayUrl, example, methods, price } = item;
   return [
     {
       id,
@@ -23,6 +24,7 @@ function listed(item: unknown): ListedService[] {
       methods: (Array.isArray(methods) ? (methods as unknown[]) : [])
         .slice(0, MAX_METHODS)
         .flatMap((name) => (typeof name === "string" ? visibleLine(name, MAX_TEXT_LENGTH) : [])),
+      priceUsd: isRecord(price) && price.currency === "USD" ? roundUpUsd(price.amount) : undefined,
     },
   ];
 }

@@ -75,6 +75,26 @@ export function readKeyFile(file: string, where: string = file): readonly Privat
 }
 
 /**
+ * The networks that a key file names for its key: `networks` of a JSON object with a `privateKey`; undefined where the file
+ * names none. They are texts, unchecked.
+ * @throws AppError CONFIG_INVALID naming `where`.
+ */
+export function readKeyNetworks(file: string, where: string = file): readonly string[] | undefined {
+  const text = readClosedFile(file, where);
+  if (!/^\s*\{/.test(text)) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text) as unknown;
+  } catch {
+    throw new AppError("CONFIG_INVALID", { message: `${where}: it is not JSON.` });
+  }
+  const networks = isRecord(value) ? value.networks : undefined;
+  if (networks === undefined) return undefined;
+  if (Array.isArray(networks) && networks.every((network) => typeof network === "string")) return networks;
+  throw new AppError("CONFIG_INVALID", { message: `${where}: networks: expected a list such as ["eip155:8453"].` });
+}
+
+/**
  * A key of the relay protocol's chain, 32 bytes: 64 hex digits, or JSON with such a `privateKey`, as `turnpike chain key`
  * writes it. The file must be closed to other users.
  * @throws AppError CONFIG_INVALID naming `where`; the text is not repeated.

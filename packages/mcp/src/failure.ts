@@ -22,8 +22,8 @@ export class QuotedError extends AppError {
 /** What to do next, where the registry's advice is for people at a command line. */
 const NEXT: Partial<Record<ErrorCode, string>> = {
   SPEND_CAP:
-    "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted. Get a " +
-    "new quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
+    "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted or " +
+    "listed. Get a quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
   BUDGET_SPENT:
     "Stop buying in this session and tell the user: only the user can raise the budget, with --per-session or --total.",
   METHOD_NOT_ALLOWED: "Call describe_service for the operations; only those that it names are sold.",
@@ -33,7 +33,8 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   NOT_FOUND: "Call search_services for what is offered, and get_spending for payments that are open.",
   NO_SUPPLIERS: "Try again later, or take another service: search_services says which answer now.",
   GATEWAY_UNREACHABLE: "Try again in a while; if it lasts, tell the user that the gateway cannot be reached.",
-  PAYMENT_OPTION_UNKNOWN: "This buyer cannot pay here: tell the user.",
+  PAYMENT_OPTION_UNKNOWN:
+    "This buyer cannot pay here: tell the user, who alone can allow another network, with --network.",
   PAYMENT_INSUFFICIENT_FUNDS: "The buyer's account holds too little: tell the user; get_spending names the account.",
   PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
   PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
@@ -74,6 +75,28 @@ function chargeText(record: CallRecord | undefined, code: string): string {
   }
 }
 
+/**
+ * Next step after a signature. It follows from the payment's state alone: a gateway that could choose it would have
+ * itself paid again.
+ */
+function nextAfterSignature(record: CallRecord): string | undefined {
+  switch (record.state) {
+    case "open":
+      return resumeText(record);
+    case "charged":
+      return "Do not buy it again. Tell the user that this payment was charged, or may have been, without an answer.";
+    case "uncharged":
+    case "unserved":
+      return (
+        "The identical request presents the same payment again, and signs nothing new before that one can no longer be " +
+        "taken. A changed request would be a second payment beside it: make one only if your request was wrong, " +
+        "and tell the user that it costs the price again."
+      );
+    default:
+      return undefined;
+  }
+}
+
 function resumeText(record: CallRecord): string {
   return (
     `Do not buy it anew. Call resume_payment with payment_id "${record.paymentId ?? ""}": it presents the same ` +
@@ -99,7 +122,10 @@ export interface ToolFailure {
 export function failureResult(failure: ToolFailure): CallToolResult {
   const { code, record, settlementId } = failure;
   const message = withoutPayment(failure.message, record?.payment);
-  const next = record?.state === "open" ? resumeText(record) : (failure.next ?? nextOf(code));
+  const signedNext = record === undefined ? undefined : nextAfterSignature(record);
+  const next = signedNext ?? failure.next ?? nextOf(code);
+  const isRetryable =
+    signedNext === undefined ? failure.retryable : record?.state === "open" || record?.state === "unserved";
   const settled = isSettlementId(settlementId) ? ` The gateway's id of the payment is ${settlementId}.` : "";
   const lines = [`error ${code}: ${message}`, `payment: ${chargeText(record, code)}${settled}`, `next: ${next}`];
   const thirdParty =
@@ -113,7 +139,7 @@ export function failureResult(failure: ToolFailure): CallToolResult {
       code,
       message,
       next,
-      retryable: failure.retryable,
+      retryable: isRetryable,
       payment: {
         state: record?.state ?? "unsigned",
         ...(record?.microUsd === undefined || record.state === "unsigned" ? {} : { usd: usdOf(record.microUsd) }),

@@ -135,12 +135,13 @@ const OPENAPI = {
 };
 
 /** A receipt of success, as the header that carries it. */
-export const receipt = (): Record<string, string> => ({
+export const receipt = (change: Record<string, unknown> = {}): Record<string, string> => ({
   "payment-response": base64({
     success: true,
     transaction: HASH,
     network: "eip155:84532",
     extensions: { settlement: { id: "stl_1", status: "settled" } },
+    ...change,
   }),
 });
 
@@ -252,6 +253,7 @@ export function said(result: { readonly content?: unknown }): string {
 /** What a failed tool tells a program. */
 export interface ToldError {
   readonly code: string;
+  readonly retryable: boolean;
   readonly payment: { readonly state: string; readonly usd?: string; readonly payment_id?: string };
   readonly third_party?: { readonly text: string };
 }

@@ -101,6 +101,31 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpF
   return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
 }
 
+/**
+ * Networks that a buyer may pay on: those of --network, else those that the key's file names, else that of the running
+ * `turnpike up`. Undefined leaves it to the client, which pays on test networks alone. The seller has no say in it.
+ * @throws AppError USAGE, CONFIG_INVALID.
+ */
+export async function networksOf(
+  opts: Pick<BuyerOptions, "keyFile"> & { readonly network: readonly string[] },
+  up: UpFacts | undefined,
+): Promise<readonly string[] | undefined> {
+  const { isEvmNetwork } = await import("@turnpike/client");
+  for (const network of opts.network) {
+    if (isEvmNetwork(network)) continue;
+    throw new AppError("USAGE", {
+      message: `--network: ${JSON.stringify(network)} is not an EVM network such as eip155:8453.`,
+    });
+  }
+  if (opts.network.length > 0) return opts.network;
+  if (opts.keyFile !== undefined) {
+    const { readKeyNetworks } = await import("@turnpike/config");
+    const networks = readKeyNetworks(opts.keyFile);
+    if (networks !== undefined) return networks;
+  }
+  return up === undefined ? undefined : [up.settlement.network];
+}
+
 /** JSON-RPC URLs of the nodes that are given and of the local network. @throws AppError USAGE. */
 export function nodesOf(given: readonly string[], up: UpFacts | undefined): string[] {
   for (const url of given) assertServerUrl("--rpc", url);

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { AppError, type Log, redacted, systemClock, unitsToDecimal } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
 import type { McpServerOptions } from "@turnpike/mcp";
-import { keyOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
+import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
@@ -19,6 +19,7 @@ export interface McpOptions {
   readonly total: string;
   readonly journal?: string;
   readonly rpc: readonly string[];
+  readonly network: readonly string[];
   readonly maxAnswer: string;
   readonly http?: boolean;
   readonly port: string;
@@ -82,6 +83,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
   const maxDataCharacters = countOf("--max-answer", opts.maxAnswer, 1_000, 2_000_000);
   const { gateway, up } = await sellerOf(opts, context);
   const key = await keyOf(opts, context, up);
+  const networks = await networksOf(opts, up);
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
   const buyer = { gateway, address: signer.address, local: up !== undefined };
@@ -100,6 +102,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
         budget,
         journal,
         rpcUrls,
+        ...(networks === undefined ? {} : { networks }),
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         retryForMs: RETRY_FOR_MS,
         maxAnswerBytes: MAX_ANSWER_BYTES,

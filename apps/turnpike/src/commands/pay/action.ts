@@ -1,13 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { AppError, isAppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
-import type { Budget, Client, ListedService, Price, PurchaseResult, SignedCall } from "@turnpike/client";
-import { keyOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
+import type { Budget, CallOptions, Client, ListedService, Price, PurchaseResult, SignedCall } from "@turnpike/client";
+import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { interruption } from "../../cli/interruption.ts";
 import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
+import { askYes, canAsk } from "../../cli/question.ts";
 import { printError } from "../../cli/terminal.ts";
 import { openCallJournal } from "./journal.ts";
-import { assertServed, exampleOf } from "./listing.ts";
+import { assertServed, exampleOf, listedPriceBelow } from "./listing.ts";
 import {
   answerLines,
   answerOf,
@@ -25,18 +26,22 @@ import {
 
 export interface PayOptions {
   readonly json?: boolean;
-  readonly max: string;
+  readonly max?: string;
   readonly quote?: boolean;
   readonly get?: boolean;
   readonly anyway?: boolean;
   readonly gateway?: string;
   readonly keyFile?: string;
+  readonly network: readonly string[];
   readonly rpc?: string;
   readonly payment?: string;
   /** False for none. */
   readonly journal?: string | false;
   readonly total?: string;
 }
+
+/** Maximum price of a call without --max. */
+const DEFAULT_MAX_USD = "0.05";
 
 function anyKey(): `0x${string}` {
   return `0x${randomBytes(32).toString("hex")}`;
@@ -131,7 +136,7 @@ function assertUsd(flag: string, usd: string): void {
   throw new AppError("USAGE", { message: `${flag}: ${JSON.stringify(usd)} is no amount of US dollars such as 0.05.` });
 }
 
-function budgetOf({ max, total, journal }: PayOptions): Budget {
+function budgetOf({ max = DEFAULT_MAX_USD, total, journal }: PayOptions): Budget {
   assertUsd("--max", max);
   if (total === undefined) return { perCallUsd: max };
   assertUsd("--total", total);
@@ -141,13 +146,30 @@ function budgetOf({ max, total, journal }: PayOptions): Budget {
   return { perCallUsd: max, totalUsd: total };
 }
 
-async function showQuote(client: Client, service: string, body: string | undefined, opts: PayOptions): Promise<void> {
-  const output = outputOf(opts);
-  const quote = await client.quote(service, body);
+/** A call, and the prices that bind it. */
+interface PricedCall {
+  readonly service: string;
+  readonly body: string | undefined;
+  /** A payment of an earlier try. */
+  readonly payment: string | undefined;
+  /** Price that the gateway lists, where it is the call's cap. */
+  readonly listedUsd: string | undefined;
+  readonly budget: Budget;
+}
+
+async function showQuote(
+  client: Client,
+  { service, body, listedUsd, budget }: PricedCall,
+  output: Output,
+  payLine: (maxUsd: string) => string,
+): Promise<void> {
+  const capUsd = listedUsd ?? budget.perCallUsd;
+  const quote = await client.quote(service, body, { maxPriceUsd: capUsd });
   output.result(quote);
   output.line(`price    ${priceText(quote.price)}`);
-  output.line(`cap      ${opts.max} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
+  output.line(`cap      ${capUsd} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
   output.line(`terms    ${prettyJson(quote.terms)}`);
+  output.line(`to buy   ${payLine(quote.price.usd)}`);
   output.line("nothing was signed");
 }
 
@@ -159,11 +181,42 @@ function showInterrupted(output: Output): void {
 }
 
 /**
+ * Buys within the price that the gateway's list shows. Higher terms are shown and, on a terminal, agreed to by a person;
+ * a person agrees to one price, and to no more than the budget of a call.
+ * @throws AppError SPEND_CAP.
+ */
+async function callWithinListed(
+  client: Client,
+  { service, body, payment, listedUsd, budget }: PricedCall,
+  signal: AbortSignal,
+  json: boolean,
+): Promise<PurchaseResult> {
+  const options: CallOptions = { signal, ...(payment === undefined ? {} : { payment }) };
+  try {
+    return await client.call(service, body, listedUsd === undefined ? options : { ...options, maxPriceUsd: listedUsd });
+  } catch (error) {
+    if (listedUsd === undefined || !isAppError(error, "SPEND_CAP")) throw error;
+    const { price, withinCap } = await client.quote(service, body, { maxPriceUsd: budget.perCallUsd });
+    const higher = `The price is ${price.usd} USD, and the gateway's list shows ${listedUsd} USD`;
+    if (!withinCap || json || !canAsk()) {
+      throw new AppError("SPEND_CAP", {
+        message: `${higher}; nothing was signed.`,
+        advice: `To agree to it: --max ${price.usd}`,
+      });
+    }
+    if (!(await askYes(`${higher}. Pay ${priceText(price)}?`))) {
+      throw new AppError("SPEND_CAP", { message: `${higher}; nothing was signed.` });
+    }
+    return client.call(service, body, { ...options, maxPriceUsd: price.usd });
+  }
+}
+
+/**
  * Buys, and writes how that ended. Every end after a signature, by an answer, a signal or a fault, names what may have been charged and
  * how to get the answer.
  */
 async function buy(
-  call: { readonly service: string; readonly body: string | undefined; readonly payment: string | undefined },
+  call: PricedCall,
   shown: Shown,
   context: CommandContext,
   clientOf: (onSigned: (signed: SignedCall) => void) => Client,
@@ -184,8 +237,7 @@ async function buy(
     output.line(`${isResumed ? "present " : "signed  "} ${usd === undefined ? "a payment" : `${usd} USD`}; ${where}`);
   });
   const { signal } = signals;
-  const options = { signal, ...(call.payment === undefined ? {} : { payment: call.payment }) };
-  const result = await client.call(call.service, call.body, options).catch((error: unknown) => {
+  const result = await callWithinListed(client, call, signal, output.json).catch((error: unknown) => {
     if (openPayment === undefined && signal.aborted) return undefined;
     // The client's own errors come before a payment is sent, or after its outcome is known.
     if (openPayment === undefined || isAppError(error)) throw error;
@@ -219,19 +271,31 @@ export async function pay(
   if (body === undefined && opts.get !== true) throw await bodyMissing(service, gateway);
   // A quote signs nothing, so any key will do.
   const key = opts.quote === true ? anyKey() : await keyOf(opts, context, up);
+  const networks = await networksOf(opts, up);
+  let listedUsd: string | undefined;
   // A payment that is signed already goes where it was meant to go, whatever the list says.
   if (opts.payment === undefined) {
     const listing = await listingOf(gateway);
     const anyway = opts.anyway === true || opts.quote === true;
     if (listing !== undefined) assertServed(service, listing, { gateway, anyway, body });
+    if (opts.max === undefined) listedUsd = listedPriceBelow(budget.perCallUsd, service, listing);
   }
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
-  const rpcUrls = nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up);
+  const buyer = {
+    gateway,
+    signer,
+    budget,
+    rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up),
+    ...(networks === undefined ? {} : { networks }),
+  };
+  const payLine = (more: { readonly max?: string; readonly payment?: string }): string =>
+    payCommandLine(service, body, { ...opts, ...(up === undefined ? { gateway } : {}), ...more });
+  const call = { service, body, payment: opts.payment, listedUsd, budget };
   if (opts.quote === true) {
-    await using client = createClient({ gateway, signer, budget, rpcUrls });
-    await showQuote(client, service, body, opts);
+    await using client = createClient(buyer);
+    await showQuote(client, call, output, (max) => payLine({ max }));
     return;
   }
   const journaledCall = { gateway, address: signer.address, local: up !== undefined, service, body };
@@ -240,20 +304,15 @@ export async function pay(
   const shown: Shown = {
     output,
     journal: file,
-    again: (payment) =>
-      payCommandLine(service, body, {
-        ...opts,
-        ...(up === undefined ? { gateway } : {}),
-        ...(payment === undefined ? {} : { payment }),
-      }),
+    again: (payment) => payLine(payment === undefined ? {} : { payment }),
   };
   const onRetry = (reason: string, waitMs: number): void =>
     output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`);
   await buy(
-    { service, body, payment: opts.payment },
+    call,
     shown,
     context,
-    (onSigned) => createClient({ gateway, signer, budget, journal, rpcUrls }, { onRetry, onSigned }),
+    (onSigned) => createClient({ ...buyer, journal }, { onRetry, onSigned }),
     async (price) => {
       const isLocal = price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset);
       return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address);

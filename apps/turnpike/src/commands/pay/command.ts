@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { collect, NETWORK_TEXT } from "../../cli/buyer-options.ts";
 import { type CommandContext, withJson } from "../../cli/context.ts";
 import type { PayOptions } from "./action.ts";
 
@@ -12,7 +13,7 @@ export function payCommand(context: CommandContext): Command {
     )
     .argument("<service>", "id of the service, with an appended path where it has such: eth, osmosis/status")
     .argument("[json]", 'JSON body: \'{"method":"eth_blockNumber"}\'')
-    .option("--max <usd>", "most that the call may cost, in US dollars", "0.05")
+    .option("--max <usd>", "most that the call may cost, in US dollars (else the listed price, at most 0.05)")
     .option("--total <usd>", "most that all calls of the journal may cost together, in US dollars")
     .option(
       "--journal <file>",
@@ -27,6 +28,7 @@ export function payCommand(context: CommandContext): Command {
       "gateway to buy from (else TURNPIKE_GATEWAY, else that of a running turnpike up if its sample buyer pays)",
     )
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
+    .option("--network <id>", NETWORK_TEXT, collect, [])
     .option("--rpc <url>", "node of the settlement chain: shows the balance, and that refused payments were not taken")
     .option("--payment <header>", "present this signed payment of an earlier try again; nothing is signed")
     .action(async (service: string, json: string | undefined, opts: PayOptions) => {

@@ -47,7 +47,7 @@ function removeOld(folder: string, nowMs: number): void {
 
 /**
  * A journal in the user's state folder for this call alone: the same call finds it again, and other calls at the same time need not
- * wait for its lock. It is removed when no payment in it counts any more.
+ * wait for its lock. It is removed when no payment in it can be presented again.
  */
 async function defaultJournal(call: JournaledCall, env: Environment): Promise<CallJournal> {
   const { openSpendJournal } = await import("@turnpike/client");
@@ -66,7 +66,7 @@ async function defaultJournal(call: JournaledCall, env: Environment): Promise<Ca
     file,
     async [Symbol.asyncDispose]() {
       // While its lock is held: who opens it next makes another file.
-      if (journal.sums().openMicroUsd === 0n) for (const path of [file, `${file}.lock`]) rmSync(path, { force: true });
+      if (journal.pendingCount() === 0) for (const path of [file, `${file}.lock`]) rmSync(path, { force: true });
       await journal[Symbol.asyncDispose]();
     },
   };

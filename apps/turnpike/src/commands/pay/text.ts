@@ -105,6 +105,8 @@ export function payCommandLine(
   opts: {
     readonly gateway?: string;
     readonly keyFile?: string;
+    readonly max?: string;
+    readonly network?: readonly string[];
     readonly rpc?: string;
     readonly journal?: string | false;
     readonly payment?: string;
@@ -113,6 +115,8 @@ export function payCommandLine(
   const flags = [
     ["--gateway", opts.gateway],
     ["--key-file", opts.keyFile],
+    ["--max", opts.max],
+    ...(opts.network ?? []).map((network) => ["--network", network] as const),
     ["--rpc", opts.rpc],
     ["--journal", opts.journal === false ? undefined : opts.journal],
     ["--payment", opts.payment],
