@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { createMessage, type session, session as sessionProto, shared, supplier } from "@turnpike/proto";
+import { createMessage, session, shared, supplier } from "@turnpike/proto";
 import { GOV, LifeChain, type Party, party, RELAY_UPOKT, Work } from "../../../test/session-life.ts";
 import { upokt } from "../../state/stakes.ts";
 import { serviceConfigs, setSupplier } from "../supplier/state.ts";
@@ -37,8 +37,8 @@ function begin(numAttackers: number, maxSuppliers?: bigint) {
   const attackers = Array.from({ length: numAttackers }, (_, i) => chain.addParty(`attacker ${i}`));
   for (const id of ["svc", "other"]) chain.addService(owner, id);
   if (maxSuppliers !== undefined) {
-    const params = createMessage(sessionProto.ParamsSchema, { numSuppliersPerSession: maxSuppliers });
-    assert.ok(chain.send(sessionProto.MsgUpdateParamsSchema, { authority: GOV, params }).ok);
+    const params = createMessage(session.ParamsSchema, { numSuppliersPerSession: maxSuppliers });
+    assert.ok(chain.send(session.MsgUpdateParamsSchema, { authority: GOV, params }).ok);
   }
   assert.ok(chain.stakeApplication(app, "svc", 100_000_000n).ok);
   for (const one of [honest, ...attackers]) assert.ok(chain.stakeSupplier(one, "svc").ok);
