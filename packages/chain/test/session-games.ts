@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { application, gateway, proof, service, shared, supplier, tokenomics } from "@turnpike/proto";
-import { numPendingSessions, sessionAt, stakeAfterSessions } from "@turnpike/protocol";
+import { numPendingSessions, sessionAt, sessionWindows, stakeAfterSessions } from "@turnpike/protocol";
 import { getApplication, stakeUpokt } from "../src/modules/application/state.ts";
 import { balances, getBalance, getSupply } from "../src/modules/bank/balances.ts";
 import { getGateway } from "../src/modules/gateway/state.ts";
-import { getService } from "../src/modules/service/state.ts";
+import { getComputeUnitsPerRelayAt, getService } from "../src/modules/service/state.ts";
 import { isSettled } from "../src/modules/session/history.ts";
 import { hydrateSession } from "../src/modules/session/hydrate.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams } from "../src/modules/shared/state.ts";
@@ -27,12 +27,27 @@ const UNITS = 1_000_000n;
 const MILLIONTHS = 1_000_000n;
 const SERVICES = ["svc", "svc2"] as const;
 const [FIRST_HEIGHT, LAST_HEIGHT] = [9n, 30n];
+/** Suppliers of a session: fewer than there are, so that they compete. */
+const SEATS = 3;
 
 interface Served {
   readonly work: Work;
+  /** Compute units of a relay, in the session. */
+  readonly units: bigint;
   claimed: boolean;
   proven: boolean;
 }
+
+/** Relays for a supplier to answer. */
+interface Job {
+  readonly header: Work["header"];
+  readonly by: Party;
+  readonly relays: number;
+  readonly units: bigint;
+}
+
+/** More blocks than there are from a session's end to its claim window. */
+const MAX_WINDOW_BLOCKS = 12n;
 
 const pick = <T>(list: readonly T[], at: number): T => {
   const one = list[at % list.length];
@@ -45,7 +60,10 @@ export class Game {
   readonly chain: LifeChain;
   readonly applications: readonly Party[];
   readonly gateways: readonly Party[];
+  /** Suppliers that serve, and claim what they served. */
   readonly suppliers: readonly Party[];
+  /** Suppliers that serve nothing, and claim in every session that draws them. */
+  readonly liars: readonly Party[];
   readonly owners: readonly Party[];
   readonly served = new Map<string, Served>();
   readonly accepted = new Map<number, number>();
@@ -54,21 +72,26 @@ export class Game {
   /** @param single one party is application, gateway, supplier and owner of everything */
   constructor(opts: { readonly proveAll: boolean; readonly single: boolean }) {
     this.#proveAll = opts.proveAll;
-    const chain = new LifeChain({ proveAll: opts.proveAll });
+    const chain = new LifeChain({ proveAll: opts.proveAll, seats: SEATS });
     this.chain = chain;
     const named = (names: readonly string[]): Party[] =>
       opts.single ? [chain.addPartyOnce("dealer")] : names.map((name) => chain.addPartyOnce(name));
     this.applications = named(["app 1", "app 2", "app 3"]);
     const bad = opts.single ? [] : [chain.addParty("bad gateway", multisigKey("bad gateway"))];
     this.gateways = [...named(["gateway 1", "gateway 2"]), ...bad];
-    this.suppliers = named(["supplier 1", "supplier 2"]);
+    this.suppliers = named(["supplier 1", "supplier 2", "supplier 3"]);
+    this.liars = opts.single ? [] : named(["liar 1", "liar 2"]);
     this.owners = named(["owner 1", "owner 2"]);
     for (const [i, id] of SERVICES.entries()) chain.addService(pick(this.owners, i), id, UNITS);
-    for (const app of this.applications.slice(0, 2)) chain.stakeApplication(app, "svc", 40_000_000n);
+    for (const app of this.applications.slice(0, 2)) chain.stakeApplication(app, "svc", 120_000_000n);
     for (const one of this.gateways) chain.stakeGateway(one);
-    for (const one of this.suppliers) chain.stakeSupplier(one, "svc");
+    for (const one of this.allSuppliers) chain.stakeSupplier(one, "svc");
     for (const app of this.applications) chain.delegate(app, pick(this.gateways, 0));
     chain.runTo(FIRST_HEIGHT);
+  }
+
+  get allSuppliers(): readonly Party[] {
+    return [...this.suppliers, ...this.liars];
   }
 
   /** True when every claim is proven. */
@@ -82,7 +105,7 @@ export class Game {
   }
 
   /** Relays that a supplier is sure to be paid for, at a height of the session, by what it can read. */
-  #sureRelays(app: Party, suppliers: number): number {
+  #sureRelays(app: Party, suppliers: number, units: bigint): number {
     const { ctx, block } = this.chain;
     const record = getApplication(ctx, app.address);
     const params = protocolParams(getSharedParamsAt(ctx, block.heightBlocks));
@@ -99,8 +122,7 @@ export class Game {
     const limit = BigInt(record.perSessionSpendLimit?.amount ?? "0");
     const share = (limit > 0n && limit < part ? limit : part) / BigInt(suppliers);
     const inflation = BigInt(Math.ceil(getTokenomicsParams(ctx).globalInflationPerClaim * Number(MILLIONTHS)));
-    const price = UNITS;
-    return Number((share * MILLIONTHS) / (MILLIONTHS + inflation) / price);
+    return Number((share * MILLIONTHS) / (MILLIONTHS + inflation) / units);
   }
 
   /** Serves relays of every session that is open, signed by who may, as far as they are sure to be paid. */
@@ -119,22 +141,59 @@ export class Game {
           const key = `${header.sessionId}/${operator.address}`;
           const drawn = suppliers.some(({ operatorAddress }) => operatorAddress === operator.address);
           if (!drawn || this.served.has(key)) continue;
-          const relays = Math.min(4, this.#sureRelays(app, suppliers.length));
+          const units = getComputeUnitsPerRelayAt(chain.ctx, serviceId, startHeight) ?? 0n;
+          assert.ok(units > 0n);
+          const relays = Math.min(4, this.#sureRelays(app, suppliers.length, units));
           if (relays === 0) continue;
-          this.served.set(key, this.#work(app, operator, header, relays, seed));
+          const signer = this.#signer(app, seed);
+          this.served.set(key, this.#work({ header, by: operator, relays, units }, [app, signer]));
         }
       }
     }
   }
 
-  #work(app: Party, by: Party, header: Work["header"], relays: number, seed: number): Served {
+  #signer(app: Party, seed: number): Party {
     const record = getApplication(this.chain.ctx, app.address);
     const delegated = this.gateways.filter(({ address }) => record?.delegateeGatewayAddresses.includes(address));
-    const signer = pick([app, ...delegated], seed);
+    return pick([app, ...delegated], seed);
+  }
+
+  #work({ header, by, relays, units }: Job, [app, signer]: readonly [Party, Party]): Served {
     const work = new Work(header, by);
-    if (this.#proveAll) work.serve(relays, [app.publicKey, signer.publicKey], signer, UNITS);
-    else work.invent(relays, UNITS);
-    return { work, claimed: false, proven: false };
+    if (this.#proveAll) work.serve(relays, [app.publicKey, signer.publicKey], signer, units);
+    else work.invent(relays, units);
+    return { work, units, claimed: false, proven: false };
+  }
+
+  /** Claims of the liars for relays that nobody sent, in each session that draws them, up to all that its application has. */
+  lie(): void {
+    const { chain } = this;
+    for (const end of this.#endsToClaim()) {
+      for (const app of this.applications) {
+        for (const serviceId of SERVICES) {
+          const read = hydrateSession(chain.ctx, app.address, serviceId, end);
+          if (!read.ok || read.value.header === undefined) continue;
+          const { header } = read.value;
+          const units = getComputeUnitsPerRelayAt(chain.ctx, serviceId, header.sessionStartBlockHeight) ?? 0n;
+          for (const liar of this.liars) chain.claim(new Work(header, liar).invent(1_000, units));
+        }
+      }
+    }
+  }
+
+  /** Ends of sessions whose claim windows open in the block. */
+  #endsToClaim(): bigint[] {
+    const { ctx, block } = this.chain;
+    const ends = new Set<bigint>();
+    for (let end = block.heightBlocks - 1n; end > block.heightBlocks - MAX_WINDOW_BLOCKS && end > 0n; end--) {
+      const params = protocolParams(getSharedParamsAt(ctx, end));
+      if (
+        sessionAt(params, end).endHeight === end &&
+        sessionWindows(params, end).claimOpenHeight === block.heightBlocks
+      )
+        ends.add(end);
+    }
+    return [...ends];
   }
 
   /** Claims and proves what is due, at some block of its window. */
@@ -178,9 +237,9 @@ export class Game {
 
   /** Asserts that each served relay is paid in full. */
   checkPay(): void {
-    for (const { work } of this.served.values()) {
+    for (const { work, units } of this.served.values()) {
       const { applicationAddress, sessionEndBlockHeight } = work.header;
-      const expected = { end: "settled", settledUpokt: work.relays * UNITS };
+      const expected = { end: "settled", settledUpokt: work.relays * units };
       const text = `${applicationAddress} ${sessionEndBlockHeight}: ${work.relays} relays`;
       const outcome = this.chain.outcomeOf(work);
       assert.equal(`${outcome.end} ${outcome.settledUpokt}`, `${expected.end} ${expected.settledUpokt}`, text);
@@ -223,7 +282,7 @@ const paramMove = (game: Game, { to, amount }: Move) => {
 const stakeMove = (game: Game, { who, to, amount }: Move) => {
   const app = pick(game.applications, who);
   const record = getApplication(game.chain.ctx, app.address);
-  const stake = record === undefined ? 40_000_000n : stakeUpokt(record) + 1n;
+  const stake = record === undefined ? 120_000_000n : stakeUpokt(record) + 1n;
   const limit = [undefined, 0n, 1_000_000n, 9_000_000n][amount % 4];
   return game.chain.stakeApplication(app, pick(SERVICES, to % 5 === 0 ? 1 : 0), stake, limit);
 };
@@ -240,12 +299,12 @@ const MOVES: readonly ((game: Game, move: Move) => { readonly ok: boolean })[] =
   (game, { who }) => game.chain.send(gateway.MsgUnstakeGatewaySchema, { address: pick(game.gateways, who).address }),
   (game, { who, amount }) => game.chain.stakeGateway(pick(game.gateways, who), 2_000_000n + BigInt(amount)),
   (game, { who, to, amount }) =>
-    game.chain.stakeSupplier(pick(game.suppliers, who), pick(SERVICES, to), [
+    game.chain.stakeSupplier(pick(game.allSuppliers, who), pick(SERVICES, to), [
       [pick(game.owners, amount), 40n],
-      [pick(game.suppliers, who), 60n],
+      [pick(game.allSuppliers, who), 60n],
     ]),
   (game, { who }) => {
-    const { address } = pick(game.suppliers, who);
+    const { address } = pick(game.allSuppliers, who);
     return game.chain.send(supplier.MsgUnstakeSupplierSchema, { signer: address, operatorAddress: address });
   },
   (game, { who, to, amount }) => {
@@ -253,6 +312,15 @@ const MOVES: readonly ((game: Game, move: Move) => { readonly ok: boolean })[] =
     const ownerAddress = getService(game.chain.ctx, serviceId)?.ownerAddress ?? "";
     const newOwnerAddress = pick([...game.owners, ...game.gateways], to + amount).address;
     return game.chain.send(service.MsgTransferServiceSchema, { ownerAddress, serviceId, newOwnerAddress });
+  },
+  (game, { who, amount }) => {
+    const id = pick(SERVICES, who);
+    const ownerAddress = getService(game.chain.ctx, id)?.ownerAddress ?? "";
+    const computeUnitsPerRelay = UNITS + BigInt(amount % 3) * 250_000n;
+    return game.chain.send(service.MsgAddServiceSchema, {
+      ownerAddress,
+      service: { id, name: id, computeUnitsPerRelay, ownerAddress },
+    });
   },
   paramMove,
 ];
@@ -274,10 +342,12 @@ export function playGame(
     const bits = (seed >> (at % 16)) & 1;
     if (bits === 0) game.serve(seed + at);
     for (const move of heights[at] ?? []) game.move(move);
+    game.lie();
     game.submit(seed + at);
     game.endBlock();
   }
   for (let idle = 0; idle < 30; idle++) {
+    game.lie();
     game.submit(0);
     game.endBlock();
   }

@@ -173,6 +173,8 @@ interface LifeOptions {
   readonly params?: shared.Params;
   /** False: no claim needs a proof. */
   readonly proveAll?: boolean;
+  /** Suppliers of a session; 15 by default. */
+  readonly seats?: number;
   readonly heightBlocks?: bigint;
   /** State of an exported genesis, in place of a new one. */
   readonly appState?: Record<string, unknown>;
@@ -183,12 +185,13 @@ export class LifeChain extends TestChain {
   readonly events: ChainEvent[] = [];
 
   constructor(opts: LifeOptions = {}) {
-    const { params = LIFE_PARAMS, proveAll = true, heightBlocks = 1n, appState } = opts;
+    const { params = LIFE_PARAMS, proveAll = true, seats = 15, heightBlocks = 1n, appState } = opts;
     super(
       {
         heightBlocks,
         appState: appState ?? {
           shared: { params: sharedJson(params) },
+          session: { params: { num_suppliers_per_session: `${seats}` } },
           proof: {
             params: {
               proof_request_probability: proveAll ? 1 : 0,

@@ -12,18 +12,13 @@ import { type Candidate, drawnSessions, getSessionParamsAt } from "./state.ts";
  * height stays until then, so that it is the same as drawn again. Gas is that of drawing it, always: what a claim costs must not
  * depend on whether another came before.
  */
-export function drawnSuppliers(
-  ctx: Context,
-  header: session.SessionHeader,
-  preimage: Bytes,
-  height: bigint,
-): readonly Candidate[] {
+export function drawnSuppliers(ctx: Context, header: session.SessionHeader, preimage: Bytes): readonly Candidate[] {
   const { serviceId, sessionId, sessionStartBlockHeight: start } = header;
-  const limit = getSessionParamsAt(ctx, height).numSuppliersPerSession;
-  chargeDrawing(ctx, serviceId, height);
+  const limit = getSessionParamsAt(ctx, start).numSuppliersPerSession;
+  chargeDrawing(ctx, serviceId, start);
   const free = unmetered(ctx);
-  const draw = (): readonly Candidate[] => drawSession(ctx, { serviceId, preimage, height }, Number(limit));
-  if (height !== start || start <= 0n) return draw();
+  const draw = (): readonly Candidate[] => drawSession(ctx, { serviceId, preimage, height: start }, Number(limit));
+  if (start <= 0n) return draw();
   const kept = drawnSessions.get(free, [start, sessionId]);
   if (kept !== undefined && kept.limit === limit) return kept.suppliers;
   const suppliers = draw();

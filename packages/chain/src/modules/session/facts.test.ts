@@ -180,7 +180,7 @@ suite("a session is settled by what was true in it", () => {
     chain.runTo(chain.windowsOf(work.header).claimOpenHeight);
     assert.ok(chain.claim(work).ok);
     const exported = chain.machine.exportGenesis(new Overlay(chain.state), chain.block);
-    const history = (exported["session"] as { readonly records_history?: readonly unknown[] }).records_history ?? [];
+    const history = (exported.session as { readonly records_history?: readonly unknown[] }).records_history ?? [];
     assert.ok(history.length > 0);
     // The validator of these tests has no key of consensus, which a genesis needs.
     const { staking: _, ...rest } = exported;
@@ -194,7 +194,7 @@ suite("a session is settled by what was true in it", () => {
       assert.deepEqual(one.outcomeOf(work), { end: "settled", settledUpokt: 2_000_000n });
     }
     for (const damaged of [{ record: "other" }, { record: "application", key: app.address, last_height: "x" }]) {
-      const session = { ...(exported["session"] as object), records_history: [damaged] };
+      const session = { ...(exported.session as object), records_history: [damaged] };
       assert.throws(
         () => new LifeChain({ appState: { ...rest, session }, heightBlocks: chain.block.heightBlocks }),
         /records_history: entry 0/,
@@ -315,7 +315,7 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(chain.stakeSupplier(sup, "svc").ok);
     chain.runTo(120n);
     const exported = chain.machine.exportGenesis(new Overlay(chain.state), chain.block);
-    const { block_hashes: hashes } = exported["session"] as {
+    const { block_hashes: hashes } = exported.session as {
       readonly block_hashes: readonly { readonly height: string }[];
     };
     assert.ok(hashes.some(({ height }) => height === `${work.header.sessionStartBlockHeight}`));

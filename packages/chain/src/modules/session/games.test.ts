@@ -8,7 +8,7 @@ const GAMES = Number(process.env.SESSION_GAMES ?? 12);
 
 const MOVE: fc.Arbitrary<Move> = fc.record({
   kind: fc.nat(NUM_MOVES - 1),
-  who: fc.nat(5),
+  who: fc.nat(9),
   to: fc.nat(11),
   amount: fc.nat(23),
 });

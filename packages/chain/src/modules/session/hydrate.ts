@@ -64,8 +64,9 @@ export interface SessionOutline {
 
 /**
  * The session of an application and a service that a height belongs to: id, application and suppliers in their order.
- * The application is read as it is now; which suppliers are drawn, and whether the application is staked for the service,
- * is given by the height (recorded, surprise 3).
+ * Which suppliers are drawn, and whether the application is staked for the service, is given by the session's first height
+ * at each of its heights: claims and proofs are checked by it. The real chain asks by the height itself, which differs where
+ * the blocks of a session change and what was to begin with the next one begins inside another.
  *
  * Faults are those of codespace `session`.
  */
@@ -96,9 +97,9 @@ export function outlineSession(
     sessionStartBlockHeight: startHeight,
     sessionEndBlockHeight: endHeight,
   });
-  const staked = stakedApplication(ctx, header, height);
+  const staked = stakedApplication(ctx, header, startHeight);
   if (!staked.ok) return staked;
-  const drawn = drawnSuppliers(ctx, header, preimage, height);
+  const drawn = drawnSuppliers(ctx, header, preimage);
   if (drawn.length === 0) {
     const text = `could not find suppliers for service ${serviceId} at height ${startHeight}`;
     return fail(SESSION.suppliersNotFound, text);
