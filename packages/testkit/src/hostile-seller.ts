@@ -6,8 +6,7 @@ export {
   type ChainNode,
   type ChainTransfer,
   type NodeTruth,
-  PaymentsChain,
-  readSignedPayment,
+  type PaymentsChain,
   type SignedPayment,
   startChainNode,
 } from "./hostile-seller/payments-chain.ts";

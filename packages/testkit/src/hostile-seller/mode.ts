@@ -37,7 +37,7 @@ export interface PaidCall {
   readonly sell: (data?: string) => void;
 }
 
-/** One way to be hostile. What a mode leaves out is as an honest seller has it. */
+/** One way to be hostile. An honest seller is the default of each member. */
 export interface SellerMode {
   readonly kind: "terms" | "answer" | "receipt" | "refusal" | "document" | "timing";
   /** False: the seller does not settle before it answers a paid request. */

@@ -6,7 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, suite, test } from "node:test";
-import { type HostileSeller, modesOf, SELLER_MODES, startHostileSeller } from "@turnpike/testkit/hostile-seller";
+import {
+  type HostileSeller,
+  modesOf,
+  SELLER_MODES,
+  startChainNode,
+  startHostileSeller,
+} from "@turnpike/testkit/hostile-seller";
 import { COMMAND_FILE, runInProcess as run } from "../../../test/run-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike-pay-hostile-"));
@@ -113,6 +119,20 @@ suite("turnpike pay, against a hostile seller", { concurrency: 4 }, () => {
       again,
       `npx turnpike pay eth '{"method":"eth_blockNumber"}' --gateway ${seller.url} --payment ${seller.presentations[0]?.header}`,
     );
+  });
+
+  test("the facts come first, then the answer, then the balance", async () => {
+    await using seller = await startHostileSeller();
+    await using node = await startChainNode(seller.chain);
+    const { env } = buyerOf(seller);
+    const shown = await run([...CALL, "--rpc", node.url], env);
+    assert.equal(shown.code, 0, shown.err);
+    const labels = shown.out.match(/^[a-z]+(?= {2})/gm);
+    assert.deepEqual(labels, ["signed", "charged", "price", "receipt", "payer", "payment", "answer", "balance"]);
+    assert.match(shown.out, /^balance {2}1000\.000000 USD of 0x/m);
+    const json = await run([...CALL, "--rpc", node.url, "--json"], env);
+    const members = Object.keys(JSON.parse(json.out) as object);
+    assert.deepEqual(members.slice(-2), ["envelope", "balance"]);
   });
 
   test("the default journal is the user's alone, of mode 0600, and --no-journal writes none", async () => {
