@@ -6,7 +6,7 @@ import { endedTextCodec } from "../../state/codecs.ts";
 import type { RawChange, RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { type WalkedEntries, walkGas } from "../../state/gas.ts";
-import { serviceConfigs } from "../supplier/state.ts";
+import { newestOfEach, serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
 
 const HEIGHT_BYTES = 8;
@@ -169,7 +169,10 @@ class ServiceCandidates {
   draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
     const start = this.#startOf(height);
     const span = bounded(this.#parts.spans, MOST_SPANS, start, () => ({
-      candidates: this.#list().filter((candidate) => isActive(candidate, start)),
+      candidates: newestOfEach(
+        this.#list().filter((candidate) => isActive(candidate, start)),
+        ({ key, operator }) => key.slice(key.length - operator.length),
+      ),
       drawn: new Map(),
     }));
     const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;

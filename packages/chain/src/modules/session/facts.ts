@@ -3,7 +3,6 @@ import type { application, proof, session, shared, tokenomics } from "@turnpike/
 import {
   activeApplicationConfigs,
   isApplicationActive,
-  isConfigActive,
   type SessionHeader,
   type SessionWindows,
   type SettlementSharedParams,
@@ -15,7 +14,7 @@ import { getApplication } from "../application/state.ts";
 import { getProofParams } from "../proof/state.ts";
 import { getComputeUnitsPerRelayAt, getDifficultyAt, getService } from "../service/state.ts";
 import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
-import { getSupplierConfigs } from "../supplier/state.ts";
+import { getActiveServiceConfig } from "../supplier/state.ts";
 import { getTokenomicsParams } from "../tokenomics/state.ts";
 import { pastApplications, pastOwners, pastProofParams, pastTokenomicsParams } from "./history.ts";
 import { getBlockHash } from "./state.ts";
@@ -98,8 +97,8 @@ export class SessionFacts {
   /** Shares of a supplier's rewards: of the configuration that the session drew it by, which held in all of it. */
   revenueShares(operatorAddress: string): readonly shared.ServiceRevenueShare[] {
     const { serviceId, sessionStartBlockHeight } = this.#header;
-    const configs = getSupplierConfigs(this.#free, operatorAddress, serviceId);
-    return configs.find((update) => isConfigActive(update, sessionStartBlockHeight))?.service?.revShare ?? [];
+    const config = getActiveServiceConfig(this.#free, { operatorAddress, serviceId, height: sessionStartBlockHeight });
+    return config?.service?.revShare ?? [];
   }
 
   /** Services that the application was staked for at the session's first height: it had a session for each. */

@@ -16,7 +16,14 @@ import { getService } from "../service/state.ts";
 import { getSharedParams } from "../shared/state.ts";
 import { SUPPLIER, UNAUTHORIZED_UPDATE } from "./errors.ts";
 import { serviceConfigsFault } from "./service-configs.ts";
-import { DEFAULT_SUPPLIER_PARAMS, getSupplier, getSupplierParams, SUPPLIER_MODULE, setSupplier } from "./state.ts";
+import {
+  DEFAULT_SUPPLIER_PARAMS,
+  endedHistory,
+  getSupplier,
+  getSupplierParams,
+  SUPPLIER_MODULE,
+  setSupplier,
+} from "./state.ts";
 
 const OPERATOR_ONLY = "only the operator account is authorized to update the service configurations";
 
@@ -80,10 +87,7 @@ function updatedHistory(
   const kept = old.filter(
     ({ activationHeight, service }) => activationHeight !== nextStart || !replaced.has(service?.serviceId ?? ""),
   );
-  const ended = kept.map((update) =>
-    update.deactivationHeight === 0n ? { ...update, deactivationHeight: nextStart } : update,
-  );
-  return [...updatesFrom(message, nextStart), ...ended];
+  return [...updatesFrom(message, nextStart), ...endedHistory(kept, nextStart)];
 }
 
 function checkRights(found: shared.Supplier, message: supplier.MsgStakeSupplier): Refused | undefined {

@@ -138,13 +138,53 @@ export function getSupplier(ctx: Context, operatorAddress: string): shared.Suppl
   return { ...found, services, serviceConfigHistory };
 }
 
-/** Configurations for a service that hold at a height, in store order: the candidates of a session. */
-export function getActiveServiceConfigs(ctx: Context, serviceId: string, height: bigint): shared.ServiceConfigUpdate[] {
+/**
+ * The newest of each operator among configurations of one service, in their order. No message makes two that hold at once, but
+ * a genesis may have them, as the real chain lets ended ones hold again: an operator has one seat in a session.
+ *
+ * @param configs by activation height
+ */
+export function newestOfEach<T>(configs: readonly T[], operatorOf: (config: T) => string): readonly T[] {
+  const newest = new Map(configs.map((config) => [operatorOf(config), config]));
+  return newest.size === configs.length
+    ? configs
+    : configs.filter((config) => newest.get(operatorOf(config)) === config);
+}
+
+/** Configurations for a service that hold at a height, one for each operator, in store order: the candidates of a session. */
+export function getActiveServiceConfigs(
+  ctx: Context,
+  serviceId: string,
+  height: bigint,
+): readonly shared.ServiceConfigUpdate[] {
   const within = endedTextCodec.encode(serviceId);
   const to = concatBytes(within, uint64Codec.encode(height + 1n));
-  return [...serviceConfigs.entries(ctx, { within, to })]
+  const active = [...serviceConfigs.entries(ctx, { within, to })]
     .map(([, update]) => update)
     .filter((update) => isConfigActive(update, height));
+  return newestOfEach(active, ({ operatorAddress }) => operatorAddress);
+}
+
+/** The configuration by which a supplier is a candidate for sessions of a service at a height; undefined when it is none. */
+export function getActiveServiceConfig(
+  ctx: Context,
+  { operatorAddress, serviceId, height }: { operatorAddress: string; serviceId: string; height: bigint },
+): shared.ServiceConfigUpdate | undefined {
+  return getSupplierConfigs(ctx, operatorAddress, serviceId).findLast((update) => isConfigActive(update, height));
+}
+
+/**
+ * A history that ends at a height. What ended before stays as it was: sessions that were served are drawn by it. The real chain's
+ * unstaking lets these configurations hold until the height, too, so that who left a service is drawn for its sessions again.
+ */
+export function endedHistory(
+  history: readonly shared.ServiceConfigUpdate[],
+  deactivationHeight: bigint,
+): shared.ServiceConfigUpdate[] {
+  return history.map((update) => {
+    const isOver = update.deactivationHeight !== 0n && update.deactivationHeight <= deactivationHeight;
+    return isOver ? update : { ...update, deactivationHeight };
+  });
 }
 
 /**

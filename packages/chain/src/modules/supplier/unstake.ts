@@ -8,7 +8,7 @@ import { emit } from "../../state/typed-event.ts";
 import { getSharedParams } from "../shared/state.ts";
 import { SUPPLIER, UNAUTHORIZED_UPDATE } from "./errors.ts";
 import { partyFault, refused } from "./stake.ts";
-import { getSupplier, setSupplier } from "./state.ts";
+import { endedHistory, getSupplier, setSupplier } from "./state.ts";
 
 /** What is wrong with an unstaking message before any state is asked; undefined when nothing is. */
 export function unstakeSupplierFault({ signer, operatorAddress }: supplier.MsgUnstakeSupplier): TxFault | undefined {
@@ -35,7 +35,7 @@ export function forEvent(found: shared.Supplier): shared.Supplier {
   return createMessage(shared.SupplierSchema, { ...found, services: [], serviceConfigHistory: [] });
 }
 
-/** Begins the unbonding of a supplier: all its configurations, those that ended before, too, end with this session. */
+/** Begins the unbonding of a supplier: its configurations end with this session. */
 export function unstakeSupplier(
   ctx: Context,
   { signer, operatorAddress }: supplier.MsgUnstakeSupplier,
@@ -50,11 +50,10 @@ export function unstakeSupplier(
   if (found.unstakeSessionEndHeight !== 0n) return refused("FailedPrecondition", SUPPLIER.isUnstaking, named);
   const params = getSharedParams(ctx);
   const sessionEndHeight = sessionAt(params, ctx.block.heightBlocks).endHeight;
-  const deactivationHeight = sessionEndHeight + 1n;
   const changed = {
     ...found,
     unstakeSessionEndHeight: sessionEndHeight,
-    serviceConfigHistory: found.serviceConfigHistory.map((update) => ({ ...update, deactivationHeight })),
+    serviceConfigHistory: endedHistory(found.serviceConfigHistory, sessionEndHeight + 1n),
   };
   setSupplier(ctx, changed);
   emit(ctx, supplier.EventSupplierUnbondingBeginSchema, {

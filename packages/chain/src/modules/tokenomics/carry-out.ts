@@ -14,7 +14,7 @@ import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
 import { removeClaim } from "../proof/state.ts";
-import { getSupplierConfigs, setDehydratedSupplier, setSupplier } from "../supplier/state.ts";
+import { endedHistory, getSupplierConfigs, setDehydratedSupplier, setSupplier } from "../supplier/state.ts";
 import type { SettlementSource } from "./settlement-input.ts";
 
 const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
@@ -113,11 +113,8 @@ function writeSupplier(ctx: Context, source: SettlementSource, settled: Settleme
     setDehydratedSupplier(ctx, changed);
     return;
   }
-  const end = settled.unstakeSessionEndHeight + 1n;
-  const serviceConfigHistory = getSupplierConfigs(ctx, settled.operatorAddress).map((update) => {
-    const isOver = update.deactivationHeight !== 0n && update.deactivationHeight <= end;
-    return isOver ? update : { ...update, deactivationHeight: end };
-  });
+  const configs = getSupplierConfigs(ctx, settled.operatorAddress);
+  const serviceConfigHistory = endedHistory(configs, settled.unstakeSessionEndHeight + 1n);
   setSupplier(ctx, { ...changed, serviceConfigHistory });
 }
 
