@@ -1,6 +1,7 @@
 export { nestedJson } from "./hostile-seller/answer-modes.ts";
 export type { PaidCall, SellerMode, SellerModes, SellerRequest, UnpaidCall } from "./hostile-seller/mode.ts";
 export { modesOf, SELLER_MODES } from "./hostile-seller/modes.ts";
+export { honestOption } from "./hostile-seller/options.ts";
 export {
   type ChainNode,
   type ChainTransfer,
@@ -9,4 +10,4 @@ export {
   type SignedPayment,
   startChainNode,
 } from "./hostile-seller/payments-chain.ts";
-export { type HostileSeller, honestOption, startHostileSeller } from "./hostile-seller/seller.ts";
+export { type HostileSeller, startHostileSeller } from "./hostile-seller/seller.ts";

@@ -1,6 +1,8 @@
 import { ANSWER_MODES } from "./answer-modes.ts";
 import type { SellerMode, SellerModes } from "./mode.ts";
 import { RECEIPT_MODES } from "./receipt-modes.ts";
+import { REFUSAL_MODES } from "./refusal-modes.ts";
+import { TERMS_MODES } from "./terms-modes.ts";
 import { TIMING_MODES } from "./timing-modes.ts";
 
 /** Every mode of the hostile seller, by name. */
@@ -8,6 +10,8 @@ export const SELLER_MODES: SellerModes = {
   honest: { kind: "answer" },
   ...ANSWER_MODES,
   ...RECEIPT_MODES,
+  ...REFUSAL_MODES,
+  ...TERMS_MODES,
   ...TIMING_MODES,
 };
 

@@ -26,5 +26,12 @@ export const RECEIPT_MODES: SellerModes = {
       `{"success":true,"transaction":"${call.transfer?.transaction}","network":"${call.payment.network}","extensions":${nestedJson(4_000)}}`,
     ),
   })),
+  "receipt-of-another-network": receipt((call) => call.receipt({ network: "eip155:8453" })),
+  "receipt-of-another-payer": receipt((call) => call.receipt({ payer: `0x${"aa".repeat(20)}` })),
+  "receipt-of-another-receiver": receipt((call) => call.receipt({ payTo: `0x${"aa".repeat(20)}` })),
+  "receipt-of-another-token": receipt((call) => call.receipt({ asset: `0x${"aa".repeat(20)}` })),
+  "receipt-of-another-amount": receipt((call) => call.receipt({ amount: "1" })),
+  "receipt-without-a-transaction": receipt((call) => call.receipt({ transaction: "" })),
+  "receipt-of-no-hash": receipt((call) => call.receipt({ transaction: "0x1" })),
   "receipt-proto-keys": receipt(() => ({ "payment-response": base64('{"__proto__":{"success":true}}') })),
 };
