@@ -1,10 +1,13 @@
 import {
+  cutText,
   ERRORS,
   type ErrorCode,
   type ForeignJsonFault,
   ForeignJsonReader,
   isRecord,
   SUPPLIER_JSON,
+  visibleLine,
+  visibleText,
 } from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import type { PurchaseReceipt } from "./types.ts";
@@ -25,14 +28,17 @@ const ANSWER_LIMITS = {
   maxDepth: SUPPLIER_JSON.maxDepth + 4,
   maxValues: SUPPLIER_JSON.maxValues + 100,
 } as const;
+/** Maximum size of terms and refusals, in bytes after decompression. */
+const MAX_REFUSAL_BYTES = 1_048_576;
 
 /**
- * Reads an answer, bounded. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
+ * Reads an answer, of at most `maxBytes` after decompression where it is no refusal. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
  * Never rejects.
  */
-export async function readAnswer(response: Response): Promise<Answer> {
+export async function readAnswer(response: Response, maxBytes: number = ANSWER_LIMITS.maxBytes): Promise<Answer> {
   const { status, headers } = response;
-  const reader = new ForeignJsonReader(ANSWER_LIMITS);
+  const most = status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES);
+  const reader = new ForeignJsonReader({ ...ANSWER_LIMITS, maxBytes: most });
   try {
     for await (const part of response.body ?? []) if (!reader.write(part)) break;
   } catch {
@@ -45,7 +51,7 @@ export async function readAnswer(response: Response): Promise<Answer> {
 }
 
 const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {
-  size: `it is larger than ${ANSWER_LIMITS.maxBytes} bytes`,
+  size: "it is larger than what this client reads",
   depth: `it is nested deeper than ${ANSWER_LIMITS.maxDepth} levels`,
   values: `it has more than ${ANSWER_LIMITS.maxValues} values`,
   syntax: "it is not JSON",
@@ -60,22 +66,20 @@ export function faultText(fault: NonNullable<Answer["fault"]>): string {
   return FAULT_TEXTS[fault];
 }
 
-/** Most UTF-16 units of one text of a gateway that are kept. */
+/** Maximum UTF-16 units of one text of a gateway that are kept. */
 const MAX_TEXT_LENGTH = 4_000;
+/** A code of ours, or of another maker's gateway. */
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Characters that move a terminal's cursor, turn text around or are not seen: a gateway's words must not look like ours. */
-const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
-
-const bounded = (text: string): string => text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
 function textOf(value: unknown): string | undefined {
-  const text = typeof value === "string" ? bounded(value) : "";
+  const text = typeof value === "string" ? visibleLine(value, MAX_TEXT_LENGTH) : "";
   return text === "" ? undefined : text;
 }
 
 /** The fields of a 422. Nesting that the reader takes can be too deep for the writer. */
 function detailText(detail: unknown): string {
   try {
-    return bounded(JSON.stringify(detail ?? null));
+    return cutText(visibleText(JSON.stringify(detail ?? null)), MAX_TEXT_LENGTH);
   } catch {
     return "The details are nested too deeply to be shown.";
   }
@@ -129,7 +133,7 @@ export function refusalOf(answer: Answer): {
   if (answer.status === 422) {
     return { code: "VALIDATION_FAILED", message: detailText(body.detail), retryable: false };
   }
-  const known = textOf(body.code);
+  const known = typeof body.code === "string" && CODE.test(body.code) ? body.code : undefined;
   return {
     code: known ?? `HTTP_${answer.status}`,
     message: textOf(body.message) ?? `The gateway answered ${answer.status}.`,
@@ -176,9 +180,12 @@ export function isOpen(answer: Answer): boolean {
   return retryable && !UNCHARGED.has(code);
 }
 
+/** Minimum time between two presentations of a payment, whatever a gateway says. */
+const MIN_WAIT_MS = 500;
+
 /** Time to wait before sending again: `Retry-After`, else growing from half a second to five. */
 export function waitMs(answer: Answer | undefined, attempt: number): number {
-  const asked = Number(answer?.headers.get("retry-after") ?? Number.NaN);
-  if (Number.isFinite(asked) && asked >= 0) return Math.min(asked, 30) * 1_000;
+  const seconds = Number(answer?.headers.get("retry-after") ?? Number.NaN);
+  if (Number.isFinite(seconds) && seconds >= 0) return Math.max(MIN_WAIT_MS, Math.min(seconds, 30) * 1_000);
   return Math.min(5_000, 500 * 2 ** attempt);
 }

@@ -122,8 +122,8 @@ class GatewayClient implements Client {
     this.#hasNodes = rpcUrls.length > 0;
     this.#totalMicroUsd = totalUsd === undefined ? undefined : limitToMicroUsd(totalUsd);
     this.#fetch = modules.fetch ?? globalThis.fetch;
-    const { gateway, requestTimeoutMs = 90_000 } = opts;
-    this.#send = createSend({ gateway, requestTimeoutMs }, { fetch: this.#fetch });
+    const { gateway, requestTimeoutMs = 90_000, maxAnswerBytes } = opts;
+    this.#send = createSend({ gateway, requestTimeoutMs, maxAnswerBytes }, { fetch: this.#fetch });
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
     this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
     this.#nowMs = modules.nowMs ?? (() => Date.now());

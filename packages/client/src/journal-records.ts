@@ -43,6 +43,14 @@ const OUTCOMES: readonly string[] = [
 
 const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
 
+/** A longer line is damage: a payment is a few kilobytes. */
+export const MAX_LINE_BYTES = 256 * 1024;
+
+/** True for a record whose line can be read again: behind a longer one, nothing of a file could. */
+export function isRecordable(record: JournalRecord): boolean {
+  return Buffer.byteLength(encodeRecord(record, Number.MAX_SAFE_INTEGER)) < MAX_LINE_BYTES;
+}
+
 /** A record as a line, with its number and a checksum, and without a line end. */
 export function encodeRecord(record: JournalRecord, n: number): string {
   const json = JSON.stringify({ n, ...record }, (_, value: unknown) =>

@@ -72,6 +72,8 @@ export interface ClientOptions {
   readonly assets?: readonly DollarAsset[];
   /** Time for one request; 90,000 by default. */
   readonly requestTimeoutMs?: number;
+  /** Maximum size of a bought answer after decompression; 64 MiB by default. A larger one cannot be read. */
+  readonly maxAnswerBytes?: number;
   /** How long a signed request is sent again while its outcome is unknown; 120,000 by default. */
   readonly retryForMs?: number;
 }

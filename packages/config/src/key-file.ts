@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { AppError, isRecord } from "@turnpike/base";
+import { AppError, isRecord, redacted } from "@turnpike/base";
 
 const KEY = /^0x[0-9a-fA-F]{64}$/;
 
@@ -55,13 +55,13 @@ export function readClosedFile(file: string, where: string = file): string {
   try {
     if (isOpenToOthers(path)) {
       throw new AppError("CONFIG_INVALID", {
-        message: `${where}: other users can read ${path}; run chmod 600 ${path}`,
+        message: `${redacted(where)}: other users can read ${path}; run chmod 600 ${path}`,
       });
     }
     return readFileSync(path, "utf8");
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    throw new AppError("CONFIG_INVALID", { message: `${where}: ${path} cannot be read.`, cause });
+    throw new AppError("CONFIG_INVALID", { message: `${redacted(where)}: ${redacted(path)} cannot be read.`, cause });
   }
 }
 

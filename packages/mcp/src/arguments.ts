@@ -1,7 +1,6 @@
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
-import { AppError, nearest } from "@turnpike/base";
+import { AppError, nearest, visibleLine } from "@turnpike/base";
 import { type core, z } from "zod";
-import { oneLine } from "./fence.ts";
 
 /** A service's id, as every gateway of ours writes it. */
 export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -89,7 +88,7 @@ function faultsOf(issue: core.$ZodIssue, names: readonly string[]): string[] {
   return issue.keys.map((key) => {
     const guess = nearest(key, names);
     const hint = guess === undefined ? "" : ` Did you mean ${guess}?`;
-    return `${oneLine(key, 60)}: is not an argument; ${known}.${hint}`;
+    return `${visibleLine(key, 60)}: is not an argument; ${known}.${hint}`;
   });
 }
 
@@ -103,6 +102,6 @@ export function readArguments<Schema extends z.ZodObject>(schema: Schema, given:
   const names = Object.keys(schema.shape);
   const faults = read.error.issues.flatMap((issue) => faultsOf(issue, names)).slice(0, 8);
   throw new AppError("INVALID_PARAMS", {
-    message: `The arguments are not valid; nothing was signed. ${oneLine(faults.join("; "), 800)}`,
+    message: `The arguments are not valid; nothing was signed. ${visibleLine(faults.join("; "), 800)}`,
   });
 }

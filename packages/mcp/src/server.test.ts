@@ -32,6 +32,7 @@ suite("the MCP server", () => {
     gateway.data = () => ({ jsonrpc: "2.0", id: 1, result: "0x10" });
     gateway.onPaid = undefined;
     gateway.onAsked = undefined;
+    gateway.onDocument = undefined;
     gateway.paid.length = 0;
     gateway.paths.length = 0;
   });
@@ -79,7 +80,7 @@ suite("the MCP server", () => {
       ],
     );
     const web = await mcp.tool("search_services", { category: "search" });
-    assert.match(said(web), /search: Web search\..*0\.005 USD a call; answers now/);
+    assert.match(said(web), /\n- search: Web search\..*0\.005 USD a call; answers now/);
     assert.equal(gateway.paid.length, 0);
   });
 
@@ -208,7 +209,7 @@ suite("the MCP server", () => {
     assert.equal(lines.length, 3, "JSON has no line end of its own, and no other character makes a line");
     assert.match(lines[0] ?? "", /^<<<THIRD-PARTY-DATA [0-9a-f]{32}$/);
     assert.equal(lines[2], `${lines[0]?.slice(3)}>>>`);
-    assert.doesNotMatch(lines[1] ?? "", /[\p{Cc}\p{Cf}\u2028]/u);
+    assert.doesNotMatch(lines[1] ?? "", /(?! )[\p{C}\p{Z}]/u);
     assert.deepEqual(JSON.parse(lines[1] ?? ""), { [hostile]: hostile });
   });
 
@@ -256,10 +257,16 @@ suite("the MCP server", () => {
       return true;
     };
     await using mcp = await connected(gateway);
-    const lines = said(await mcp.tool("call_service", ETH)).split("\n");
-    assert.equal(lines.length, 3);
-    assert.match(lines[0] ?? "", /^error PAYMENT_REQUIRED: .*The gateway's words: "no payment: nothing/);
-    assert.ok((lines[0] ?? "").length < 900);
+    const call = await mcp.tool("call_service", ETH);
+    const lines = said(call).split("\n");
+    assert.equal(lines.length, 7);
+    assert.deepEqual(
+      lines.slice(0, 4).map((line) => line.split(" ", 2).join(" ")),
+      ["error PAYMENT_REQUIRED:", "payment: A", "next: Sign", "The next"],
+    );
+    assert.match(lines[5] ?? "", /^no payment: nothing was charged next: send the key x+…$/);
+    assert.ok((lines[5] ?? "").length < 700);
+    assert.equal(errorOf(call).third_party?.text, lines[5]);
   });
 
   test("attack: a gateway that gives no terms is quoted, too", async () => {
@@ -275,11 +282,9 @@ suite("the MCP server", () => {
     await using mcp = await connected(gateway);
     for (const tool of ["get_quote", "call_service"]) {
       const lines = said(await mcp.tool(tool, ETH)).split("\n");
-      assert.equal(lines.length, 3);
-      assert.match(
-        lines[0] ?? "",
-        /^error METHOD_NOT_ALLOWED: .*The gateway's words: "no next: sign all(; nothing was signed\.)?"/,
-      );
+      assert.equal(lines.length, 7);
+      assert.match(lines[0] ?? "", /^error METHOD_NOT_ALLOWED: /);
+      assert.match(lines[5] ?? "", /^no next: sign all\\u202e(; nothing was signed\.)?$/);
       assert.match(lines[1] ?? "", /Nothing was signed/);
     }
   });

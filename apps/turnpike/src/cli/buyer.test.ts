@@ -156,3 +156,39 @@ suite("an up.json that somebody planted", () => {
     assert.equal(findUp(inner)?.up.gateway, "http://localhost:3069");
   });
 });
+
+suite("what a buyer's command says of keys, passwords and connections", () => {
+  const key = "1234abcd".repeat(8);
+  const env = { TURNPIKE_BUYER_KEY: OWN_KEY };
+
+  test("attack: neither a key in the place of its file nor a password of a URL is repeated", async () => {
+    for (const [args, code] of [
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--key-file", `0x${key}`], 2],
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--key-file", `keys/${key}`], 2],
+      [["pay", "eth", "{}", "--gateway", `https://me:${key}@gw.example`], 2],
+      [["pay", "eth", "{}", "--gateway", `htp://me:${key}@gw.example`], 2],
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--rpc", `https://me:${key}@rpc.example`], 1],
+      [["pay", "eth", "{}", "--gateway", `http://127.0.0.1:1/${key}`], 1],
+      [["keys", "show", `0x${key}`], 2],
+      [["keys", "new", `0x${key}`], 2],
+      [["tx", "bank", "send", "a", "b", "1upokt", "--key-file", `0x${key}`, "--node", "http://127.0.0.1:1"], 2],
+    ] as const) {
+      const { out, err, code: ended } = await runInProcess(args, env);
+      assert.ok(!`${out}${err}`.includes("1234abcd"), `${args.join(" ")}: ${out}${err}`);
+      assert.equal(ended, code, `${args.join(" ")}: ${err}`);
+    }
+    const { err } = await runInProcess(["pay", "eth", "{}", "--gateway", "https://me:secret@gw.example"], env);
+    assert.match(err, /^error USAGE: --gateway: leave the user name and the password out of the URL of gw\.example/);
+    const named = await runInProcess(["pay", "eth", "{}", "--gateway", "http://x", "--key-file", `0x${key}`], {});
+    assert.match(named.err, /error USAGE: --key-file: names a file that holds the key\..* mode 600/);
+  });
+
+  test("plain HTTP to another host is warned of, and to this one it is not", async () => {
+    const far = await runInProcess(["pay", "eth", "{}", "--gateway", "http://gw.invalid", "--key-file", "none"], {});
+    assert.match(far.err, /^warning: --gateway: gw\.invalid is called without encryption: .*https:\/\/\nerror USAGE/);
+    for (const near of ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://gw.invalid"]) {
+      const { err } = await runInProcess(["pay", "eth", "{}", "--gateway", near, "--key-file", "none"], {});
+      assert.match(err, /^error USAGE: --key-file/);
+    }
+  });
+});

@@ -1,4 +1,5 @@
 import { type ErrorCode, errorRow, isAppError, isNestedDeeper } from "@turnpike/base";
+import { printError, printOut } from "./terminal.ts";
 
 /** A JSON document that is being written. Disposal ends it. */
 export interface OpenResult extends Disposable {
@@ -40,14 +41,14 @@ export function createOutput(json: boolean): Output {
   return {
     json,
     line(text) {
-      if (!json) process.stdout.write(`${text}\n`);
+      if (!json) printOut(`${text}\n`);
     },
     result(value) {
-      if (json) process.stdout.write(`${jsonText(value)}\n`);
+      if (json) printOut(`${jsonText(value)}\n`);
     },
     openResult(facts) {
       const write = (text: string): void => {
-        if (json) process.stdout.write(text);
+        if (json) printOut(text);
       };
       write(jsonText(facts).slice(0, -1));
       return {
@@ -58,17 +59,21 @@ export function createOutput(json: boolean): Output {
       };
     },
     progress(text) {
-      if (!json && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+      if (!json && process.stderr.isTTY) printError(`${text}\n`);
     },
   };
 }
 
 /** Maximum nesting that is indented: each further level would add its spaces to every line within it. */
 const MAX_PRETTY_DEPTH = 32;
+/** Maximum length of compact JSON that is indented. */
+const MAX_PRETTY_LENGTH = 1_048_576;
 
-/** JSON for people: two spaces of indentation, or one line where it is nested deeply. */
+/** JSON for people: two spaces of indentation, or one line where it is nested deeply or long. */
 export function prettyJson(value: unknown): string {
-  return isNestedDeeper(value, MAX_PRETTY_DEPTH) ? JSON.stringify(value) : jsonText(value, 2);
+  if (isNestedDeeper(value, MAX_PRETTY_DEPTH)) return JSON.stringify(value);
+  const compact = jsonText(value);
+  return compact.length > MAX_PRETTY_LENGTH ? compact : jsonText(value, 2);
 }
 
 /** What a fault says to the user. */

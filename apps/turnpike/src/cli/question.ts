@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline/promises";
+import { visibleText } from "@turnpike/base";
 
 /** True where a person can be asked: both ends are a terminal. */
 export function canAsk(): boolean {
@@ -19,7 +20,7 @@ export async function askYes(question: string, modules: QuestionModules = {}): P
     lines.once("close", () => resolve(""));
   });
   try {
-    const answer = await Promise.race([lines.question(`${question} [y/N] `).catch(() => ""), end]);
+    const answer = await Promise.race([lines.question(`${visibleText(question)} [y/N] `).catch(() => ""), end]);
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     lines.close();

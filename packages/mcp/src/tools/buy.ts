@@ -4,13 +4,14 @@ import { AppError, type ErrorCode, errorRow, isAppError } from "@turnpike/base";
 import type { CallOptions, Quote } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
-import { errorResult, failureResult, quoted, refusalResult } from "../failure.ts";
+import { errorResult, failureResult, QuotedError, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
 import { type CallRecord, microOf, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
+import { toolResult } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
 import { serviceId } from "./discover.ts";
-import { addTool, textResult } from "./tool.ts";
+import { addTool } from "./tool.ts";
 
 /**
  * Time for one call that buys, in milliseconds. Clients of MCP give up after a minute by default, and would then
@@ -78,8 +79,8 @@ async function assertSold(
     throw new AppError("UNKNOWN_SERVICE", { message: `No service has the id ${id}; nothing was signed.` });
   }
   if (!found.paid) {
-    const free = found.relayUrl === undefined ? "" : ` It is free at ${found.relayUrl}.`;
-    throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
+    const message = `${id} is not sold; nothing was signed.`;
+    throw new QuotedError("UNKNOWN_SERVICE", message, found.relayUrl && `It is free at ${found.relayUrl}`);
   }
   if (!found.servesNow) {
     throw new AppError("NO_SUPPLIERS", { message: `No supplier serves ${id} now; nothing was signed.` });
@@ -154,8 +155,9 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
           const { code } = error;
           return failureResult({
             code,
-            message: `There is no price. The gateway's words: ${quoted(error.message)}`,
+            message: "There is no price.",
             retryable: errorRow(code).retryable,
+            thirdParty: error.message,
           });
         });
       if (!isQuote(quote)) return quote;
@@ -168,14 +170,17 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
         `${call.id}: ${usd} USD for this call, paid in ${asset} on ${network}. Nothing was signed. ` +
         `${quote.withinCap ? "It is within" : "It is over"} the budget of one call; ` +
         `${usdOf(left)} USD are left in this session${fits ? "" : ", which is too little"}.`;
-      return textResult(text, {
-        service_id: call.id,
-        price_usd: usd,
-        network,
-        asset,
-        within_call_budget: quote.withinCap,
-        within_session_budget: fits,
-        session_remaining_usd: usdOf(left),
+      return toolResult({
+        own: text,
+        structured: {
+          service_id: call.id,
+          price_usd: usd,
+          network,
+          asset,
+          within_call_budget: quote.withinCap,
+          within_session_budget: fits,
+          session_remaining_usd: usdOf(left),
+        },
       });
     },
   });

@@ -41,8 +41,3 @@ export function addTool<Input extends z.ZodObject, Output extends z.ZodType>(
     },
   );
 }
-
-/** A result that is one text of ours and the same for programs. */
-export function textResult(text: string, structuredContent: Record<string, unknown>): CallToolResult {
-  return { content: [{ type: "text", text }], structuredContent };
-}

@@ -6,6 +6,7 @@ import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { interruption } from "../../cli/interruption.ts";
 import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
 import { askYes, canAsk } from "../../cli/question.ts";
+import { printError } from "../../cli/terminal.ts";
 import { openCallJournal } from "./journal.ts";
 import { assertServed, exampleOf, listedPriceBelow } from "./listing.ts";
 import {
@@ -121,7 +122,7 @@ function show(result: PurchaseResult, { output, journal, again }: Shown): OpenRe
   });
   for (const line of factLines(result)) output.line(line);
   if (result.kind === "refused" && !output.json) {
-    process.stderr.write(`${whatNext(result, again(payment)).join("\n")}\n`);
+    printError(`${whatNext(result, again(payment)).join("\n")}\n`);
   }
   if (answer !== undefined) {
     document.add(answer.key, answer.value);
@@ -176,7 +177,7 @@ async function showQuote(
 function showInterrupted(output: Output): void {
   const message = "The command was interrupted; nothing was signed.";
   output.result({ error: { code: "CANCELLED", message } });
-  if (!output.json) process.stderr.write(`error CANCELLED: ${message}\n`);
+  if (!output.json) printError(`error CANCELLED: ${message}\n`);
 }
 
 /**
