@@ -70,7 +70,6 @@ export { BOUNDED_EVM_METHODS, EVM_BOUNDS, type EvmBounds } from "./evm-arguments
 export { type EvmBody, type EvmCall, type EvmRules, evmError, evmRefusal, readEvmBody } from "./evm-calls.ts";
 export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
-export { cutText, visibleLine, visibleText, visibleValue } from "./foreign-text.ts";
 export {
   type ForeignJson,
   type ForeignJsonFault,
@@ -80,6 +79,7 @@ export {
   readForeignJson,
   SUPPLIER_JSON,
 } from "./foreign-json.ts";
+export { cutText, visibleLine, visibleText, visibleValue } from "./foreign-text.ts";
 export {
   createHostCheck,
   type HostCheck,

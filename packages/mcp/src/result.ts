@@ -54,3 +54,10 @@ export function toolResult({ own, thirdParty, structured, error }: ToolResultPar
         }),
   };
 }
+
+/** A result with one more sentence of the server's own. */
+export function withSentence(result: CallToolResult, sentence: string): CallToolResult {
+  const [first, ...others] = result.content;
+  if (first?.type !== "text") return result;
+  return { ...result, content: [{ ...first, text: `${first.text}\n${sentence}` }, ...others] };
+}

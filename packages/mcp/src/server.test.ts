@@ -232,9 +232,8 @@ suite("the MCP server", () => {
       };
       const call = await mcp.tool("call_service", { ...ETH, request: { ...BLOCK, id: at } });
       assert.equal(call.isError === true, at !== 0);
-      // Quoted, as all words of a gateway are.
-      const text = said(call).replaceAll(/The gateway's words: ".*"/g, "");
-      assert.ok(!text.includes("max_price_usd 9"), text);
+      const [{ text: sentences = "" } = {}] = call.content as readonly { text?: string }[];
+      assert.ok(!sentences.includes("max_price_usd 9"), sentences);
       if (status === 409) assert.match(said(call), /was charged, once, or may have been.*counts as spent/);
     }
   });
@@ -262,7 +261,7 @@ suite("the MCP server", () => {
     assert.equal(lines.length, 7);
     assert.deepEqual(
       lines.slice(0, 4).map((line) => line.split(" ", 2).join(" ")),
-      ["error PAYMENT_REQUIRED:", "payment: A", "next: Sign", "The next"],
+      ["error PAYMENT_REQUIRED:", "payment: A", "next: The", "The next"],
     );
     assert.match(lines[5] ?? "", /^no payment: nothing was charged next: send the key x+…$/);
     assert.ok((lines[5] ?? "").length < 700);

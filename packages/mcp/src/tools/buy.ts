@@ -8,7 +8,7 @@ import { errorResult, failureResult, QuotedError, refusalResult } from "../failu
 import { assertListed } from "../listed.ts";
 import { type CallRecord, microOf, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
-import { toolResult } from "../result.ts";
+import { toolResult, withSentence } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
 import { serviceId } from "./discover.ts";
 import { addTool } from "./tool.ts";
@@ -204,16 +204,10 @@ async function buyWithinQuote(
     const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
     return buy(call, "buy", options, opts, modules);
   });
-  return isJoined ? joinedResult(result) : result;
+  return isJoined ? withSentence(result, JOINED) : result;
 }
 
-/** The result of an identical call that was in flight, with a sentence that says so: one purchase, one charge. */
-function joinedResult(result: CallToolResult): CallToolResult {
-  const [first, ...others] = result.content;
-  if (first?.type !== "text") return result;
-  const text = `${first.text}\nAn identical call was in flight: this is its result, and its payment, once for both.`;
-  return { ...result, content: [{ ...first, text }, ...others] };
-}
+const JOINED = "An identical call was in flight: this is its result, and its payment, once for both.";
 
 function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
   addTool(server, modules, {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, suite, test } from "node:test";
+import { signerFromKey } from "@turnpike/client";
 import { runInProcess } from "../../../test/run-command.ts";
 
 /** What a terminal would do: set the clipboard, clear itself, turn text around; and a line that looks like ours. */
@@ -60,6 +61,17 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
     }),
   });
 
+  /** A receipt of the payment, hostile where it may say anything. */
+  const ownReceipt = () => ({
+    "payment-response": base64({
+      success: true,
+      transaction: `0x${"ab".repeat(32)}`,
+      network: OPTION.network,
+      payer: signerFromKey(`0x${"11".repeat(32)}`).address,
+      extensions: { settlement: { id: HOSTILE } },
+    }),
+  });
+
   /** Runs `pay`, and holds that nothing which it prints acts on a terminal or is a line of the gateway's. */
   const assertQuiet = async (name: string, args: readonly string[]): Promise<void> => {
     const env = { TURNPIKE_GATEWAY: url, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
@@ -98,6 +110,10 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
       list = services;
       await assertQuiet(name, args);
     }
+    paid = (response) => {
+      response.writeHead(200, ownReceipt()).end(JSON.stringify({ portal: { [HOSTILE]: HOSTILE }, data: HOSTILE }));
+    };
+    await assertQuiet("an answer and its own receipt", ["eth", "{}"]);
     for (const [status, body] of [
       [400, { code: HOSTILE, message: HOSTILE }],
       [402, { x402Version: 2, error: HOSTILE }],
@@ -118,7 +134,7 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
     terms = { x402Version: 2, accepts: [OPTION] };
     const deep = `${"[".repeat(900)}${"]".repeat(900)}`;
     paid = (response) => {
-      response.writeHead(200, receipt(true)).end(`{"portal":{},"data":${deep}}`);
+      response.writeHead(200, ownReceipt()).end(`{"portal":{},"data":${deep}}`);
     };
     const env = { TURNPIKE_GATEWAY: url, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
     const { out } = await runInProcess(["pay", "eth", "{}"], env);
