@@ -59,7 +59,17 @@ const MONEY = [
   "test/chaos/payment/",
   "test/chaos/supply/",
   "test/interop/running",
-  ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
+  ...[
+    "buy-page",
+    "client-",
+    "cosmos-route",
+    "discovery",
+    "hostile-payers",
+    "hostile-supplier",
+    "mcp",
+    "mixed-networks",
+    "races",
+  ].map(e2e),
   ...["reference-clients", "routes", "search-route", "stored-answers", "wallets", "workers", "behind-nginx"].map(e2e),
   ...["keyed-gateway", "paid-door", "relay-networks", "supplier", "economy", "signed-websocket", "dead-chain-node"].map(
     e2e,

@@ -209,6 +209,24 @@ suite("turnpike pay, ended while a paid call waits", () => {
     assert.equal(seller.signatures().length, 1);
   });
 
+  test("attack: the same call at once, in another process, signs nothing; another call is not kept waiting", async () => {
+    await using seller = await startHostileSeller(SELLER_MODES["timing-no-answer"]);
+    const { env } = buyerOf(seller);
+    const { child, ended } = spawnPay(CALL, env);
+    await seller.whenAnswered();
+    const same = await run(CALL, env);
+    assert.equal(same.code, 1);
+    assert.match(
+      same.err,
+      /^error SPEND_JOURNAL: .* in use by another process, .*nothing was signed\. .*--no-journal goes without/,
+    );
+    assert.equal(seller.signatures().length, 1);
+    seller.mode = SELLER_MODES.honest ?? seller.mode;
+    assert.equal((await run(["pay", "eth", '{"method":"eth_blockNumber","id":2}'], env)).code, 0);
+    child.kill("SIGINT");
+    assert.equal((await ended).code, 5);
+  });
+
   test("a signal before the signature says that nothing was signed", async () => {
     const termsRequest = Promise.withResolvers<void>();
     await using seller = await startHostileSeller({ kind: "terms", unpaid: () => termsRequest.resolve() });
