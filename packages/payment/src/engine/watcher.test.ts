@@ -42,6 +42,7 @@ function guardedTransaction(): JournaledTransaction {
 /** One account with one open batch of two payments, on a chain that the test moves. */
 async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransaction()) {
   const events: string[] = [];
+  const lostGas: bigint[] = [];
   const clock = virtualClock(1_000_000);
   const payments = await Promise.all(
     ["a", "b"].map(async (id): Promise<PaymentRecord> => {
@@ -93,8 +94,10 @@ async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransac
     fail: async ({ id }, reason) => void events.push(`fail ${id}: ${reason}`),
   };
   const ledger: Partial<Ledger> = {
-    endWallet: async (id, _network, _wallet, { isLost }) =>
-      void events.push(`${id} ${isLost ? "lost" : "settled"} gas`),
+    async endWallet(id, _network, _wallet, { gas, isLost }) {
+      events.push(`${id} ${isLost ? "lost" : "settled"} gas`);
+      if (isLost) lostGas.push(gas);
+    },
     closeBatch: async (id, hash) => void events.push(`close ${id} by ${hash === transaction.hash ? "ours" : "empty"}`),
   };
   const watcher = new Watcher(RULES, {
@@ -117,12 +120,14 @@ async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransac
     bend,
     chainState,
     clock,
+    lostGas,
     open,
     payments,
     transaction,
-    mine: ({ hash }: JournaledTransaction, logs: readonly EvmLog[], succeeded = true): void => {
+    mine: ({ hash }: JournaledTransaction, logs: readonly EvmLog[], succeeded = true, gas = 160_000n): void => {
       const place = { transaction: hash, blockNumber: 10n, blockHash: "0x0b" as const };
-      chainState.mined.set(hash, { ...place, succeeded, logs });
+      const cost = { gas, dataFeeWei: 0n, gasPriceWei: 1n };
+      chainState.mined.set(hash, { ...place, succeeded, logs, cost });
     },
     /** Looks once; what happened by that. */
     look: async (): Promise<string[]> => {
@@ -207,6 +212,20 @@ test("an account that has code by its block has lost gas, but in a transaction o
     bend.delegate = "a";
     chainState.head = 12n;
     assert.deepEqual(outcomes(await look()).toSorted(), expected.toSorted());
+  }
+});
+
+test("what a transaction used to settle others is not the loss of the account that it did not settle", async () => {
+  for (const [gas, expected] of [
+    [110_000n, 70_000n],
+    [30_000n, 0n],
+  ] as const) {
+    const { look, mine, payments, transaction, chainState, bend, lostGas } = await rig();
+    mine(transaction, paidLogs(payments.slice(1)), true, gas);
+    bend.delegate = "a";
+    chainState.head = 12n;
+    await look();
+    assert.deepEqual(lostGas, [expected]);
   }
 });
 

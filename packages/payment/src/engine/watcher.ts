@@ -44,11 +44,15 @@ export interface WatcherModules {
   readonly faults: FaultPoints;
 }
 
+/** Gas of a payment that shares a transaction: the least that was measured, so that no loss is counted too low. */
+const SETTLED_GAS = 40_000n;
+
 /** A mined transaction that left payments unsettled. */
 interface UnpaidTransaction {
   readonly head: Head;
   readonly blockNumber: bigint;
-  readonly gas: bigint;
+  /** Gas that settled nothing. */
+  readonly lostGas: bigint;
   /** True when it went through the contract SettlementBatch. */
   readonly wasGuarded: boolean;
 }
@@ -130,7 +134,8 @@ export class Watcher {
     const judgeRest = async (): Promise<void> => {
       if (isCancelled || unpaid.length === 0) return;
       const { blockNumber } = mined;
-      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, blockNumber, gas, wasGuarded }));
+      const lostGas = lostOf(gas, paid.length);
+      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, blockNumber, lostGas, wasGuarded }));
     };
     await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
     await this.#close(account, batch, mined.transaction);
@@ -156,13 +161,13 @@ export class Watcher {
   }
 
   /**
-   * Payments that a mined transaction did not settle. Returns those that could still be settled, and those that lost its
-   * gas: what it used is theirs in equal parts.
+   * Payments that a mined transaction did not settle. Returns those that could still be settled, and those whose code ran:
+   * what the transaction used beside the payments that it settled is their loss, in equal parts.
    */
   async #judgeUnpaid(
     batch: OpenBatch,
     payments: readonly PaymentRecord[],
-    { head, blockNumber, gas, wasGuarded }: UnpaidTransaction,
+    { head, blockNumber, lostGas, wasGuarded }: UnpaidTransaction,
   ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
     const { chain, ledger, onDelegated, onUnpaid } = this.#modules;
     const wallets = await chain.wallets(payments);
@@ -189,7 +194,7 @@ export class Watcher {
       if (!ranCode(payment)) return;
       lost.add(payment.id);
       const subjects = wallets.get(payment.id) ?? { payer: payment.key.from, classes: [] };
-      await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: gas / shares, isLost: true });
+      await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: lostGas / shares, isLost: true });
     };
     await all(payments.map(one));
     return { open, lost };
@@ -252,6 +257,12 @@ function sortPayments(
     else paid.push({ payment, evidence: evidenceAt(mined, logIndex) });
   }
   return { paid, unpaid };
+}
+
+/** Gas of a transaction beside what so many payments take that it settled. */
+function lostOf(gas: bigint, settledPayments: number): bigint {
+  const settledGas = SETTLED_GAS * BigInt(settledPayments);
+  return gas > settledGas ? gas - settledGas : 0n;
 }
 
 /** Waits for all, then throws the first error: one that fails must not leave others running unseen. */
