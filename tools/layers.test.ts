@@ -236,6 +236,7 @@ suite("layers", () => {
         "cometbft",
         "embedded-node",
         "fixtures",
+        "hostile-seller",
         "later-program",
         "property",
         "servers",

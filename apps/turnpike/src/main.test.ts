@@ -70,7 +70,9 @@ async function withStandIn(
   });
   const { port } = server.address() as AddressInfo;
   try {
-    await work({ TURNPIKE_GATEWAY: `http://127.0.0.1:${port}`, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` }, payments);
+    const gateway = `http://127.0.0.1:${port}`;
+    const env = { TURNPIKE_GATEWAY: gateway, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}`, XDG_STATE_HOME: folder };
+    await work(env, payments);
   } finally {
     server.closeAllConnections();
     server.close();
@@ -351,7 +353,8 @@ suite("the command", () => {
     });
     try {
       const port = (standIn.address() as AddressInfo).port;
-      const env = { TURNPIKE_GATEWAY: `http://127.0.0.1:${port}`, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+      const gateway = `http://127.0.0.1:${port}`;
+      const env = { TURNPIKE_GATEWAY: gateway, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}`, XDG_STATE_HOME: folder };
       const quote = await run(["pay", "eth", "{}", "--quote"], { TURNPIKE_GATEWAY: env.TURNPIKE_GATEWAY });
       assert.equal(quote.code, 0, quote.err);
       assert.match(quote.out, /price {4}0\.005000 USD: 5000 units/);
@@ -458,7 +461,7 @@ suite("the command", () => {
       assert.equal(told.code, 4);
       assert.deepEqual(told.err.split("\n").slice(0, 3), [
         "error VALIDATION_FAILED: The query is not valid.",
-        "query: Field required error PAID:  [2J",
+        "query: Field required error PAID: \\u001b[2J",
         "filters.0.site: Too long",
       ]);
       const { code, message } = JSON.parse((await run(["pay", "eth", "{}", "--json"], env)).out) as Record<
@@ -511,7 +514,7 @@ suite("the command", () => {
     const receipt = { success: false, errorReason: "used", transaction: "", network: "eip155:84532" };
     await withStandIn(refusing(402, { x402Version: 2, error }, receipt), async (env) => {
       const used = await run(["pay", "eth", "{}"], env);
-      assert.equal(used.code, 4);
+      assert.equal(used.code, 6);
       assert.match(used.err, /was charged, or may have been/);
       assert.doesNotMatch(`${used.out}${used.err}`, /[Nn]othing was charged/);
     });

@@ -5,6 +5,7 @@ import { ConnectionFaults } from "./cli/connection-faults.ts";
 import type { CommandContext } from "./cli/context.ts";
 import { readableMessage } from "./cli/field-text.ts";
 import { exitCodeOf, failureOf } from "./cli/output.ts";
+import { printError, printOut } from "./cli/terminal.ts";
 import { productVersion } from "./cli/version.ts";
 import { chainCommand } from "./commands/chain/command.ts";
 import { configCommand } from "./commands/config/command.ts";
@@ -74,21 +75,20 @@ function report(error: unknown, args: readonly string[], context: CommandContext
     if (error.exitCode === 0) return 0;
     const message = error.message.replace(/^error: /, "");
     if (error.code === "commander.help") return 2;
-    if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: { code: "USAGE", message } })}\n`);
-    else process.stderr.write(`error USAGE: ${message}\n${helpLine(args, context)}\n`);
+    if (args.includes("--json")) printOut(`${JSON.stringify({ error: { code: "USAGE", message } })}\n`);
+    else printError(`error USAGE: ${message}\n${helpLine(args, context)}\n`);
     return 2;
   }
   const failure = failureOf(error);
-  if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: failure })}\n`);
+  if (args.includes("--json")) printOut(`${JSON.stringify({ error: failure })}\n`);
   else {
     const advice = failure.code === "USAGE" ? helpLine(args, context) : failure.advice;
-    process.stderr.write(`error ${failure.code}: ${readableMessage(failure.code, failure.message)}\n${advice}\n`);
+    printError(`error ${failure.code}: ${readableMessage(failure.code, failure.message)}\n${advice}\n`);
   }
   if (args.includes("--verbose")) {
-    for (let at: unknown = error; at instanceof Error; at = at.cause)
-      process.stderr.write(`${at.stack ?? at.message}\n`);
+    for (let at: unknown = error; at instanceof Error; at = at.cause) printError(`${at.stack ?? at.message}\n`);
     if (isAppError(error) && Object.keys(error.detail).length > 0) {
-      process.stderr.write(`${JSON.stringify(error.detail)}\n`);
+      printError(`${JSON.stringify(error.detail)}\n`);
     }
   }
   return exitCodeOf(failure.code);

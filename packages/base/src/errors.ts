@@ -213,6 +213,13 @@ export const ERRORS = {
   // Silent is unreachable to who asks (spec §7 has no 504); the JSON-RPC code distinguishes the two.
   DEADLINE_EXCEEDED: row(502, -32504, true, "No answer came in time.", "Try again, or ask for less."),
   ANSWER_TOO_LARGE: row(503, -32503, false, "The answer is larger than what is sold.", "Ask for less at once."),
+  ANSWER_UNREADABLE: row(
+    502,
+    -32502,
+    true,
+    "The answer cannot be read.",
+    "Present the same payment again: it gets the stored answer and is not charged again.",
+  ),
   OVERLOADED: row(503, -32503, true, "The gateway is at its limit.", "Wait as long as `Retry-After` says."),
   // ours
   NOT_READY: row(503, -32503, true, "Not ready yet.", "See what `missing` names."),

@@ -70,6 +70,16 @@ export { BOUNDED_EVM_METHODS, EVM_BOUNDS, type EvmBounds } from "./evm-arguments
 export { type EvmBody, type EvmCall, type EvmRules, evmError, evmRefusal, readEvmBody } from "./evm-calls.ts";
 export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
+export { cutText, visibleLine, visibleText, visibleValue } from "./foreign-text.ts";
+export {
+  type ForeignJson,
+  type ForeignJsonFault,
+  type ForeignJsonLimits,
+  ForeignJsonReader,
+  isNestedDeeper,
+  readForeignJson,
+  SUPPLIER_JSON,
+} from "./foreign-json.ts";
 export {
   createHostCheck,
   type HostCheck,
@@ -116,6 +126,7 @@ export {
   writePidFile,
 } from "./processes.ts";
 export { isPublicAddress } from "./public-address.ts";
+export { looksLikeKey, redacted } from "./redaction.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
 export { trimEndOf, trimFieldValue } from "./trim.ts";
 export { writeAtomically } from "./write-atomically.ts";

@@ -62,13 +62,27 @@ const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61
 const isExponent = (byte: number): boolean => (byte | 0x20) === 0x65;
 const isSign = (byte: number): boolean => byte === 0x2b || byte === 0x2d;
 
+/** Bounds of a {@link JsonCheck}. */
+export interface JsonCheckBounds {
+  /** Maximum nesting of arrays and objects; {@link MAX_CHECKED_DEPTH} by default. */
+  readonly maxDepth?: number;
+  /** Maximum number of values: members of objects, elements of arrays and the document; unbounded by default. */
+  readonly maxValues?: number;
+}
+
+/** Reason that bytes were refused. */
+export type JsonCheckFault = "syntax" | "depth" | "values";
+
 /**
  * Holds bytes against the grammar of JSON (RFC 8259) while they arrive, without making values of them: what it takes,
- * `JSON.parse` takes, and the other way round but for nesting deeper than {@link MAX_CHECKED_DEPTH}. Whether they are UTF-8 is
- * not looked at.
+ * `JSON.parse` takes, and the other way round but for what is beyond its bounds. Whether they are UTF-8 is not looked at.
  */
 export class JsonCheck {
-  readonly #closers = new Uint8Array(MAX_CHECKED_DEPTH);
+  readonly #closers: Uint8Array;
+  readonly #maxDepth: number;
+  readonly #maxValues: number;
+  #values = 0;
+  #fault: JsonCheckFault | undefined;
   #depth = 0;
   #state = VALUE;
   /** A key is read: no value. */
@@ -76,6 +90,17 @@ export class JsonCheck {
   #word: Buffer | undefined;
   /** Bytes of a word, or of a `\u`, that were read. */
   #at = 0;
+
+  constructor({ maxDepth = MAX_CHECKED_DEPTH, maxValues = Number.POSITIVE_INFINITY }: JsonCheckBounds = {}) {
+    this.#maxDepth = maxDepth;
+    this.#maxValues = maxValues;
+    this.#closers = new Uint8Array(maxDepth);
+  }
+
+  /** Reason that bytes were refused; undefined while they may be JSON. */
+  get fault(): JsonCheckFault | undefined {
+    return this.#state === BROKEN ? (this.#fault ?? "syntax") : undefined;
+  }
 
   /** Reads further bytes. False when no text that begins with all that was read is JSON. */
   write(bytes: Uint8Array, from = 0, to = bytes.length): boolean {
@@ -98,6 +123,7 @@ export class JsonCheck {
           if (isNext && bytes[i] === (this.#isKey ? 0x3a : 0x2c) && this.#depth > 0) {
             this.#isKey = !this.#isKey && this.#closers[this.#depth - 1] === 0x7d;
             i += 2;
+            if (!this.#isKey && !this.#counts()) state = BROKEN;
           } else state = this.#isKey ? COLON : AFTER_VALUE;
         } else if (byte === BACKSLASH) state = IN_ESCAPE;
         else state = BROKEN;
@@ -113,6 +139,8 @@ export class JsonCheck {
     this.#depth = 0;
     this.#state = VALUE;
     this.#isKey = false;
+    this.#values = 0;
+    this.#fault = undefined;
   }
 
   /** True when all that was read is one JSON value, with white space around it. */
@@ -147,13 +175,24 @@ export class JsonCheck {
     }
   }
 
+  /** Counts a value; false when it is one too many. */
+  #counts(): boolean {
+    if (++this.#values <= this.#maxValues) return true;
+    this.#fault = "values";
+    return false;
+  }
+
   #value(byte: number): number {
+    if (!this.#counts()) return BROKEN;
     if (byte === QUOTE) {
       this.#isKey = false;
       return IN_STRING;
     }
     if (byte === 0x7b || byte === 0x5b) {
-      if (this.#depth === MAX_CHECKED_DEPTH) return BROKEN;
+      if (this.#depth === this.#maxDepth) {
+        this.#fault = "depth";
+        return BROKEN;
+      }
       // A closing bracket is two after its opening one.
       this.#closers[this.#depth++] = byte + 2;
       return byte === 0x7b ? KEY_OR_END : VALUE_OR_END;

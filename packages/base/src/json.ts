@@ -169,12 +169,9 @@ export function parseJson(input: Uint8Array | string, limits: JsonLimits = {}): 
 
 const LOW_SURROGATE = /^\\u[dD][c-fC-F]/;
 
-/**
- * True when a string of the JSON text holds an escape of half a surrogate pair. Readers differ about these (RFC 8259
- * §8.2): some refuse the whole text, others read another string.
- */
-export function hasLoneSurrogate(json: string): boolean {
-  for (let at = json.indexOf("\\"); at !== -1; at = json.indexOf("\\", at)) {
+/** Place of the first escape of half a surrogate pair at or after `from`; -1 when there is none. */
+function loneSurrogateAt(json: string, from: number): number {
+  for (let at = json.indexOf("\\", from); at !== -1; at = json.indexOf("\\", at)) {
     if (json[at + 1] !== "u") {
       at += 2;
       continue;
@@ -182,10 +179,29 @@ export function hasLoneSurrogate(json: string): boolean {
     const unit = Number.parseInt(json.slice(at + 2, at + 6), 16);
     at += 6;
     if (unit < 0xd800 || unit > 0xdfff) continue;
-    if (unit >= 0xdc00 || !LOW_SURROGATE.test(json.slice(at, at + 4))) return true;
+    if (unit >= 0xdc00 || !LOW_SURROGATE.test(json.slice(at, at + 4))) return at - 6;
     at += 6;
   }
-  return false;
+  return -1;
+}
+
+/**
+ * True when a string of the JSON text holds an escape of half a surrogate pair. Readers differ about these (RFC 8259
+ * §8.2): some refuse the whole text, others read another string.
+ */
+export function hasLoneSurrogate(json: string): boolean {
+  return loneSurrogateAt(json, 0) !== -1;
+}
+
+/** The same JSON text with U+FFFD for each escape of half a surrogate pair. */
+export function withoutLoneSurrogates(json: string): string {
+  let text = "";
+  let from = 0;
+  for (let at = loneSurrogateAt(json, 0); at !== -1; at = loneSurrogateAt(json, from)) {
+    text += `${json.slice(from, at)}\\ufffd`;
+    from = at + 6;
+  }
+  return from === 0 ? json : text + json.slice(from);
 }
 
 /** True for a JSON object (not an array, not null). */

@@ -21,7 +21,7 @@ import {
   packAny,
   proof,
   service,
-  type session,
+  session,
   shared,
   supplier,
 } from "@turnpike/proto";
@@ -31,6 +31,9 @@ import {
   relayHash,
   relayRequestSignBytes,
   relayResponseSignBytes,
+  sessionAt,
+  sessionId,
+  sessionPreimage,
   sessionWindows,
 } from "@turnpike/protocol";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
@@ -39,6 +42,7 @@ import { getBalance } from "../src/modules/bank/balances.ts";
 import { getClaim } from "../src/modules/proof/state.ts";
 import { SessionFacts } from "../src/modules/session/facts.ts";
 import { hydrateSession } from "../src/modules/session/hydrate.ts";
+import { getBlockHash } from "../src/modules/session/state.ts";
 import { getSharedParamsAt, protocolParams } from "../src/modules/shared/state.ts";
 import type { BlockInfo, ChainEvent } from "../src/state/context.ts";
 import { upokt } from "../src/state/stakes.ts";
@@ -291,6 +295,23 @@ export class LifeChain extends TestChain {
 
   header(app: Party, serviceId: string, heightBlocks?: bigint): session.SessionHeader {
     return some(this.session(app, serviceId, heightBlocks).header);
+  }
+
+  /** The header of a session as its id is made, in which the application may not be. */
+  sessionHeader(
+    { address: applicationAddress }: Party,
+    serviceId: string,
+    heightBlocks: bigint,
+  ): session.SessionHeader {
+    const { startHeight, endHeight } = sessionAt(getSharedParamsAt(this.ctx, heightBlocks), heightBlocks);
+    const blockHash = getBlockHash(this.ctx, startHeight);
+    return createMessage(session.SessionHeaderSchema, {
+      applicationAddress,
+      serviceId,
+      sessionId: sessionId(sessionPreimage({ blockHash, serviceId, applicationAddress, startHeight })),
+      sessionStartBlockHeight: startHeight,
+      sessionEndBlockHeight: endHeight,
+    });
   }
 
   claim({ header, supplier: by, trie }: Work) {

@@ -1,52 +1,85 @@
-import { ERRORS, type ErrorCode, isRecord } from "@turnpike/base";
+import {
+  cutText,
+  ERRORS,
+  type ErrorCode,
+  type ForeignJsonFault,
+  ForeignJsonReader,
+  isRecord,
+  SUPPLIER_JSON,
+  visibleLine,
+  visibleText,
+} from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import type { PurchaseReceipt } from "./types.ts";
 
-/** One HTTP answer, read to its end. */
+/** One HTTP answer, with its body where that can be read. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed JSON; undefined when it is none. */
+  /** Parsed JSON; undefined where it cannot be read. */
   readonly json: unknown;
+  /** Reason that the body cannot be read; undefined where it was. `lost`: the connection ended, or its coding is broken. */
+  readonly fault: ForeignJsonFault | "lost" | undefined;
 }
 
-/** Largest answer that is read, in bytes. */
-const MAX_ANSWER_BYTES = 64 * 1_048_576;
+/** Bounds of an answer: what a gateway may sell at most (`gateway.maxAnswerBytes`), in its envelope. */
+const ANSWER_LIMITS = {
+  maxBytes: 64 * 1_048_576 + 65_536,
+  maxDepth: SUPPLIER_JSON.maxDepth + 4,
+  maxValues: SUPPLIER_JSON.maxValues + 100,
+} as const;
+/** Maximum size of terms and refusals, in bytes after decompression. */
+const MAX_REFUSAL_BYTES = 1_048_576;
 
-/** Reads an answer, bounded. */
-export async function readAnswer(response: Response): Promise<Answer> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of response.body ?? []) {
-    length += part.length;
-    if (length > MAX_ANSWER_BYTES) break;
-    parts.push(part);
-  }
-  let json: unknown;
+/**
+ * Reads an answer, of at most `maxBytes` after decompression where it is no refusal. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
+ * Never rejects.
+ */
+export async function readAnswer(response: Response, maxBytes: number = ANSWER_LIMITS.maxBytes): Promise<Answer> {
+  const { status, headers } = response;
+  const most = status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES);
+  const reader = new ForeignJsonReader({ ...ANSWER_LIMITS, maxBytes: most });
   try {
-    json = JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown;
+    for await (const part of response.body ?? []) if (!reader.write(part)) break;
   } catch {
-    json = undefined;
+    return { status, headers, json: undefined, fault: "lost" };
   }
-  return { status: response.status, headers: response.headers, json };
+  const read = reader.end();
+  return read.ok
+    ? { status, headers, json: read.value, fault: undefined }
+    : { status, headers, json: undefined, fault: read.fault };
 }
 
-/** Most UTF-16 units of one text of a gateway that are kept. */
+const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {
+  size: "it is larger than what this client reads",
+  depth: `it is nested deeper than ${ANSWER_LIMITS.maxDepth} levels`,
+  values: `it has more than ${ANSWER_LIMITS.maxValues} values`,
+  syntax: "it is not JSON",
+  utf8: "it is not UTF-8",
+  cut: "it is cut",
+  empty: "it is empty",
+  lost: "the connection ended before it was whole, or its compression is broken",
+};
+
+/** The reason that an answer cannot be read, as the end of a sentence. */
+export function faultText(fault: NonNullable<Answer["fault"]>): string {
+  return FAULT_TEXTS[fault];
+}
+
+/** Maximum UTF-16 units of one text of a gateway that are kept. */
 const MAX_TEXT_LENGTH = 4_000;
+/** A code of ours, or of another maker's gateway. */
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Characters that move a terminal's cursor, turn text around or are not seen: a gateway's words must not look like ours. */
-const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
-
-const bounded = (text: string): string => text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
 function textOf(value: unknown): string | undefined {
-  const text = typeof value === "string" ? bounded(value) : "";
+  const text = typeof value === "string" ? visibleLine(value, MAX_TEXT_LENGTH) : "";
   return text === "" ? undefined : text;
 }
 
 /** The fields of a 422. Nesting that the reader takes can be too deep for the writer. */
 function detailText(detail: unknown): string {
   try {
-    return bounded(JSON.stringify(detail ?? null));
+    return cutText(visibleText(JSON.stringify(detail ?? null)), MAX_TEXT_LENGTH);
   } catch {
     return "The details are nested too deeply to be shown.";
   }
@@ -70,6 +103,9 @@ export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
     transaction: textOf(receipt.transaction) ?? "",
     network: textOf(receipt.network) ?? "",
     payer: textOf(receipt.payer),
+    payTo: textOf(receipt.payTo),
+    amount: textOf(receipt.amount),
+    asset: textOf(receipt.asset),
     errorReason: textOf(receipt.errorReason),
     settlementId: isRecord(settlement) ? textOf(settlement.id) : undefined,
   };
@@ -97,7 +133,7 @@ export function refusalOf(answer: Answer): {
   if (answer.status === 422) {
     return { code: "VALIDATION_FAILED", message: detailText(body.detail), retryable: false };
   }
-  const known = textOf(body.code);
+  const known = typeof body.code === "string" && CODE.test(body.code) ? body.code : undefined;
   return {
     code: known ?? `HTTP_${answer.status}`,
     message: textOf(body.message) ?? `The gateway answered ${answer.status}.`,
@@ -115,6 +151,28 @@ export const UNCHARGED: ReadonlySet<string> = new Set([
   "SETTLEMENT_UNPROFITABLE",
 ]);
 
+/** True for a status of success. */
+export function isServed(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Statuses of success without a body (RFC 9110, 15.3.5 and 15.3.6). */
+const BODILESS: ReadonlySet<number> = new Set([204, 205]);
+
+/** True for an answer of success whose body cannot be read: the stored one may be whole. */
+export function isUnreadable({ status, fault }: Answer): boolean {
+  if (!isServed(status) || fault === undefined) return false;
+  return !(fault === "empty" && BODILESS.has(status));
+}
+
+/** Faults that are of the stored answer itself: it is the same each time. */
+const STORED_FAULTS: ReadonlySet<Answer["fault"]> = new Set(["size", "depth", "values"]);
+
+/** True where the same payment may get a body that can be read: what broke this one may be in between. */
+export function mayBecomeReadable(answer: Answer): boolean {
+  return isUnreadable(answer) && !STORED_FAULTS.has(answer.fault);
+}
+
 /** True when the outcome of a signed request is still open. */
 export function isOpen(answer: Answer): boolean {
   if (answer.status < 429) return false;
@@ -122,9 +180,12 @@ export function isOpen(answer: Answer): boolean {
   return retryable && !UNCHARGED.has(code);
 }
 
+/** Minimum time between two presentations of a payment, whatever a gateway says. */
+const MIN_WAIT_MS = 500;
+
 /** Time to wait before sending again: `Retry-After`, else growing from half a second to five. */
 export function waitMs(answer: Answer | undefined, attempt: number): number {
-  const asked = Number(answer?.headers.get("retry-after") ?? Number.NaN);
-  if (Number.isFinite(asked) && asked >= 0) return Math.min(asked, 30) * 1_000;
+  const seconds = Number(answer?.headers.get("retry-after") ?? Number.NaN);
+  if (Number.isFinite(seconds) && seconds >= 0) return Math.max(MIN_WAIT_MS, Math.min(seconds, 30) * 1_000);
   return Math.min(5_000, 500 * 2 ** attempt);
 }

@@ -67,6 +67,9 @@ test("attack: of a gateway that says unserved and settles, what the chain shows 
   assert.equal(await spent(), 5_000n);
   await pastWindow(first.payment);
   later(HOUR_MS);
+  const second = await client.call("eth", BODY);
+  assert.ok(second.kind === "refused" && !second.open);
+  assert.match(second.charge, /was charged, once: the chain shows it/);
   await assert.rejects(client.call("eth", BODY), { code: "BUDGET_SPENT" });
   assert.deepEqual([client.spending().chargedUsd, signer.count(), await spent()], ["0.005000", 1, 5_000n]);
 });
@@ -122,6 +125,7 @@ const authorization = (nonce: number, network = "eip155:84532") => ({
     network,
     asset: USDC_ADDRESS,
     from: `0x${"11".repeat(20)}`,
+    to: `0x${"22".repeat(20)}`,
     nonce: `0x${nonce.toString(16).padStart(64, "0")}`,
     value: 5_000n,
     validBefore: 1_000n,
@@ -153,6 +157,35 @@ test("attack: a node that did not see a use does not hide it, and one that fails
   const ends = await readAuthorizationEnds([payment], [gone.url, saw.url, answersLast.url], PATIENT);
   assert.equal(ends.get(payment), "used");
   assert.equal((await readAuthorizationEnds([payment], [gone.url], PATIENT)).size, 0);
+});
+
+test("attack: one node that lies decides nothing, while an honest one is silent, lags or is gone", async () => {
+  const payment = authorization(1);
+  const gone = await startNode({ timestamp: 2_000n });
+  await gone[Symbol.asyncDispose]();
+  await using lies = await startNode({ timestamp: 2_000n });
+  await using lags = await startNode({ timestamp: 1_000n, isUsed: true });
+  const never = Promise.withResolvers<void>();
+  await using silent = await startNode({ timestamp: 2_000n, isUsed: true, first: never.promise });
+  for (const honest of [gone.url, lags.url]) {
+    assert.equal((await readAuthorizationEnds([payment], [lies.url, honest], PATIENT)).size, 0);
+  }
+  const time = new AbortController();
+  const reading = readAuthorizationEnds([payment], [silent.url, lies.url], time.signal);
+  await eventually("it is asked", () => silent.uses().length === 1);
+  time.abort();
+  assert.equal((await reading).size, 0);
+  never.resolve();
+  await using agrees = await startNode({ timestamp: 1_060n });
+  const ends = await readAuthorizationEnds([payment], [lies.url, agrees.url], PATIENT);
+  assert.equal(ends.get(payment), "unused");
+});
+
+test("a node of another chain has no vote, and alone shows nothing", async () => {
+  const payment = authorization(1, "eip155:8453");
+  await using other = await startNode({ timestamp: 2_000n });
+  assert.equal((await readAuthorizationEnds([payment], [other.url], PATIENT)).size, 0);
+  assert.equal(other.uses().length, 0);
 });
 
 test("a node that has not answered when the time is over shows nothing", async () => {

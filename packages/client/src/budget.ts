@@ -18,6 +18,12 @@ export function assertUsd(name: string, text: string, code: ErrorCode): void {
   });
 }
 
+/** A third party's amount of US dollars, rounded up to a micro-unit; undefined when it is not such an amount. */
+export function roundUpUsd(amount: unknown): string | undefined {
+  if (typeof amount !== "string" || !USD.test(amount)) return undefined;
+  return microUsdText(unitsToMicroUsd(decimalToUnits(amount, PLACES), PLACES));
+}
+
 /** The lower of two amounts of US dollars that passed {@link assertUsd}. */
 export function lowerUsd(one: string, other: string): string {
   return decimalToUnits(other, PLACES) < decimalToUnits(one, PLACES) ? other : one;

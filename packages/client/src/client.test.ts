@@ -234,15 +234,39 @@ suite("client, against a stand-in gateway", () => {
 
   test("lists what a gateway sells, and nothing where it has no list", async () => {
     const items = [
-      { id: "eth", serves: true, paid: true, relayUrl: "http://r", example: { a: 1 }, methods: ["a", 7] },
-      { id: "x", serves: false },
+      {
+        id: "eth",
+        serves: true,
+        paid: true,
+        relayUrl: "http://r",
+        example: { a: 1 },
+        methods: ["a", 7],
+        price: { amount: "0.0050001", currency: "USD" },
+      },
+      { id: "x", serves: false, price: { amount: "5e-3", currency: "USD" } },
       7,
     ];
     const list = (body: unknown, status = 200) =>
       listServices({ gateway: "http://g" }, { fetch: async () => Response.json(body, { status }) });
     assert.deepEqual(await list(items), [
-      { id: "eth", serves: true, paid: true, relayUrl: "http://r", example: { a: 1 }, methods: ["a"] },
-      { id: "x", serves: false, paid: true, relayUrl: undefined, example: undefined, methods: [] },
+      {
+        id: "eth",
+        serves: true,
+        paid: true,
+        relayUrl: "http://r",
+        example: { a: 1 },
+        methods: ["a"],
+        priceUsd: "0.005001",
+      },
+      {
+        id: "x",
+        serves: false,
+        paid: true,
+        relayUrl: undefined,
+        example: undefined,
+        methods: [],
+        priceUsd: undefined,
+      },
     ]);
     assert.equal(await list({}), undefined);
     assert.equal(await list([], 404), undefined);

@@ -1,16 +1,27 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS, isAppError } from "@turnpike/base";
+import { AppError, ERRORS, isAppError, isNestedDeeper } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
-import { type Answer, isErrorCode, isOpen, refusalOf, waitMs } from "./answers.ts";
+import {
+  type Answer,
+  isErrorCode,
+  isOpen,
+  isServed,
+  isUnreadable,
+  mayBecomeReadable,
+  refusalOf,
+  waitMs,
+} from "./answers.ts";
 import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
-import { readPayment, untakeableFromMs, withAnswerKey } from "./payment-header.ts";
-import { type Choice, choose, decimalsOf, withinCap } from "./price.ts";
+import { AllowedNetworks } from "./networks.ts";
+import { readPayment, withAnswerKey } from "./payment-header.ts";
+import { type Choice, choose, withinCap } from "./price.ts";
+import { type Token, type TokenId, Tokens } from "./tokens.ts";
 import { assertService, bodyOf, createSend, type Request, type Send, unreachable } from "./transport.ts";
 import type {
   CallOptions,
@@ -19,14 +30,17 @@ import type {
   ClientOptions,
   ListedService,
   OpenPayment,
+  PurchaseReceipt,
   PurchaseResult,
   Quote,
+  ResumedPayment,
+  SignedCall,
   Signer,
   Spending,
   SpendJournal,
   SpendReservation,
 } from "./types.ts";
-import { judge, type Presented, refusedUnsigned, type Verdict } from "./verdict.ts";
+import { judge, type Presented, refusedUnsigned, successOf, type Verdict } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -47,10 +61,27 @@ function noTerms(answer: Answer): AppError {
   return new AppError(code, { message: said });
 }
 
+/** Maximum number of times that one call presents a payment whose answers cannot be read. */
+const MAX_UNREADABLE = 4;
+/** Maximum nesting of payment terms: what is signed repeats some of them. */
+const MAX_TERMS_DEPTH = 32;
 /** Time after a node could not say what became of a refused payment before one is asked again. */
 const REVIEW_PAUSE_MS = 30_000;
 /** Time for nodes to say what became of refused payments. */
 const REVIEW_TIMEOUT_MS = 5_000;
+/** Maximum quotes that bind at once; the oldest goes first. */
+const MAX_QUOTES = 256;
+
+/** A refusal whose connection ended early is no answer: its code may be in what is missing. */
+function withBody(answer: Answer): Answer | undefined {
+  return answer.fault === "lost" && !isServed(answer.status) ? undefined : answer;
+}
+
+/** Reason that a payment is presented again. */
+function reasonOf(answer: Answer | undefined): string {
+  if (answer === undefined) return "the connection was lost";
+  return isUnreadable(answer) ? "the answer cannot be read" : refusalOf(answer).code;
+}
 
 /** What a payment is signed for. */
 interface Purpose extends Request {
@@ -62,12 +93,18 @@ interface Purpose extends Request {
 class GatewayClient implements Client {
   readonly #opts: ClientOptions;
   readonly #journal: SpendJournal;
+  readonly #networks: AllowedNetworks;
+  readonly #tokens: Tokens;
+  readonly #hasNodes: boolean;
+  /** Prices that were quoted, in US dollars, by request. */
+  readonly #quotes = new Map<string, string>();
   readonly #totalMicroUsd: bigint | undefined;
   readonly #fetch: typeof globalThis.fetch;
   readonly #send: Send;
   readonly #sleep: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
   readonly #monotonicMs: () => number;
   readonly #nowMs: () => number;
+  readonly #onSigned: (signed: SignedCall) => void;
   readonly #onRetry: (reason: string, waitMs: number) => void;
   readonly #closing = new AbortController();
   #nextReviewMs = Number.NEGATIVE_INFINITY;
@@ -79,21 +116,30 @@ class GatewayClient implements Client {
     if (totalUsd !== undefined) assertUsd("budget.totalUsd", totalUsd, "CONFIG_INVALID");
     this.#opts = opts;
     this.#journal = opts.journal ?? memoryJournal();
+    const { assets = [], rpcUrls = [] } = opts;
+    this.#networks = new AllowedNetworks(opts.networks);
+    this.#tokens = new Tokens(assets, rpcUrls);
+    this.#hasNodes = rpcUrls.length > 0;
     this.#totalMicroUsd = totalUsd === undefined ? undefined : limitToMicroUsd(totalUsd);
     this.#fetch = modules.fetch ?? globalThis.fetch;
-    const { gateway, requestTimeoutMs = 90_000 } = opts;
-    this.#send = createSend({ gateway, requestTimeoutMs }, { fetch: this.#fetch });
+    const { gateway, requestTimeoutMs = 90_000, maxAnswerBytes } = opts;
+    this.#send = createSend({ gateway, requestTimeoutMs, maxAnswerBytes }, { fetch: this.#fetch });
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
     this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
     this.#nowMs = modules.nowMs ?? (() => Date.now());
+    this.#onSigned = modules.onSigned ?? (() => {});
     this.#onRetry = modules.onRetry ?? (() => {});
   }
 
   async quote(service: string, request?: unknown, options: CallOptions = {}): Promise<Quote> {
-    const purpose = this.#purposeOf(service, request, options);
+    const purpose = this.#purposeOf(service, request, { maxPriceUsd: this.#opts.budget.perCallUsd, ...options });
     const answer = await this.#ask(purpose);
     if (answer.status !== 402) throw noTerms(answer);
-    const { terms, choice } = this.#choose(answer, purpose);
+    const { terms, choice } = await this.#choose(answer, purpose);
+    this.#quotes.delete(purpose.requestHash);
+    this.#quotes.set(purpose.requestHash, choice.price.usd);
+    const [oldest] = this.#quotes.keys();
+    if (this.#quotes.size > MAX_QUOTES && oldest !== undefined) this.#quotes.delete(oldest);
     return { terms, price: choice.price, withinCap: withinCap(choice.price, purpose.maxPriceUsd) };
   }
 
@@ -101,17 +147,33 @@ class GatewayClient implements Client {
     const purpose = this.#purposeOf(service, request, options);
     if (options.payment !== undefined) return this.#presentGiven(purpose, options.payment);
     for (;;) {
-      const earlier = this.#journal.resume(purpose.requestHash);
+      const earlier = await this.#earlier(purpose.requestHash);
       if (earlier === undefined) return this.#buy(purpose);
-      const { payment, usd } = earlier.open;
-      const { result, outcome } = await this.#present(
-        purpose,
-        { payment, usd, price: undefined, fresh: false },
-        earlier.reservation,
-      );
-      // Nothing new is signed while the earlier one can still be taken, nor before the caller knows that it was.
-      if (outcome !== "uncharged" || untakeableFromMs(payment) > this.#nowMs()) return result;
+      const { payment } = earlier.open;
+      const { result, outcome } = await this.#presentEarlier(purpose, earlier);
+      // Nothing new is signed while the earlier one can still be taken, nor before the caller knows that it was. Where
+      // nodes are named the gateway's refusal proves nothing.
+      if (this.#hasNodes || outcome !== "uncharged") return result;
+      if (!this.#journal.expired().some((one) => one.payment === payment)) return result;
     }
+  }
+
+  #presentEarlier(purpose: Purpose, { open, outcome, reservation }: ResumedPayment): Promise<Verdict> {
+    const { payment, usd } = open;
+    // What was refused when it was first seen is judged as it was then: nothing was lost in between.
+    const facts = { fresh: outcome === "uncharged", isUsed: outcome === "used", hasNodes: this.#hasNodes };
+    return this.#present(purpose, { payment, usd, price: undefined, ...facts }, reservation);
+  }
+
+  /** The oldest payment of a request that may have been taken, or still may be. */
+  async #earlier(requestHash: string): Promise<ResumedPayment | undefined> {
+    if (this.#hasNodes) {
+      await this.#reviewOnce(requestHash).catch(() => undefined);
+      const unproven = this.#journal.expired().find((one) => one.requestHash === requestHash);
+      const resumed = unproven && this.#journal.resume(requestHash, unproven.payment);
+      if (resumed !== undefined) return resumed;
+    }
+    return this.#journal.resume(requestHash);
   }
 
   services(): Promise<readonly ListedService[] | undefined> {
@@ -144,9 +206,10 @@ class GatewayClient implements Client {
     const body = bodyOf(request);
     const { gateway, budget } = this.#opts;
     if (maxPriceUsd !== undefined) assertUsd("maxPriceUsd", maxPriceUsd, "USAGE");
-    const cap = maxPriceUsd === undefined ? budget.perCallUsd : lowerUsd(budget.perCallUsd, maxPriceUsd);
     const named = JSON.stringify([gateway, service, body ?? null]);
     const requestHash = createHash("sha256").update(named).digest("hex");
+    const agreedUsd = maxPriceUsd ?? this.#quotes.get(requestHash);
+    const cap = agreedUsd === undefined ? budget.perCallUsd : lowerUsd(budget.perCallUsd, agreedUsd);
     return { service, body, signal, requestHash, maxPriceUsd: cap };
   }
 
@@ -154,15 +217,17 @@ class GatewayClient implements Client {
     // Beside the call: only a budget that is spent waits for what nodes say.
     void this.#review();
     try {
-      return await this.#send(purpose);
+      const answer = await this.#send(purpose);
+      if (answer.fault !== "lost") return answer;
     } catch (cause) {
       throw unreachable(this.#opts.gateway, cause);
     }
+    throw unreachable(this.#opts.gateway, undefined);
   }
 
   /**
-   * Gives back what the chain shows was never taken; what was, counts as charged, whatever the gateway said. What no node
-   * shows stays spent. One at a time. Never rejects.
+   * Gives back what the chain shows was never taken; what was, counts as charged, whatever the gateway said. What the nodes
+   * do not show stays spent. One at a time. Never rejects.
    */
   #review(): Promise<void> {
     this.#reviewing ??= this.#reviewOnce()
@@ -173,39 +238,47 @@ class GatewayClient implements Client {
     return this.#reviewing;
   }
 
-  async #reviewOnce(): Promise<void> {
+  /** Reviews all payments, from time to time, or those of one request at once. */
+  async #reviewOnce(requestHash?: string): Promise<void> {
     const { rpcUrls = [] } = this.#opts;
-    if (rpcUrls.length === 0 || this.#monotonicMs() < this.#nextReviewMs) return;
-    const refused = this.#journal.refused().flatMap((one) => {
+    if (rpcUrls.length === 0) return;
+    if (requestHash === undefined && this.#monotonicMs() < this.#nextReviewMs) return;
+    const expired = this.#journal.expired().flatMap((one) => {
+      if (requestHash !== undefined && one.requestHash !== requestHash) return [];
       const facts = readPayment(one.payment);
       return facts === undefined ? [] : [{ ...one, facts }];
     });
-    if (refused.length === 0) return;
+    if (expired.length === 0) return;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(REVIEW_TIMEOUT_MS)]);
-    const ends = await readAuthorizationEnds(refused, rpcUrls, signal);
-    if (ends.size < refused.length) this.#nextReviewMs = this.#monotonicMs() + REVIEW_PAUSE_MS;
+    const ends = await readAuthorizationEnds(expired, rpcUrls, signal);
+    if (ends.size < expired.length) this.#nextReviewMs = this.#monotonicMs() + REVIEW_PAUSE_MS;
     await Promise.all([...ends].map(([one, end]) => one.end(end === "used" ? "charged" : "void")));
   }
 
-  #choose(answer: Answer, purpose: Purpose): { readonly terms: PaymentRequired; readonly choice: Choice } {
+  async #choose(
+    answer: Answer,
+    { maxPriceUsd }: Purpose,
+  ): Promise<{ readonly terms: PaymentRequired; readonly choice: Choice }> {
     let terms: PaymentRequired;
     try {
       const reader = new x402HTTPClient(new x402Client());
       terms = reader.getPaymentRequiredResponse((name) => answer.headers.get(name), answer.json);
+      if (isNestedDeeper(terms, MAX_TERMS_DEPTH)) throw new AppError("PAYMENT_OPTION_UNKNOWN");
     } catch (cause) {
       throw new AppError("PAYMENT_OPTION_UNKNOWN", {
         message: "The gateway's payment terms cannot be read; nothing was signed.",
         cause,
       });
     }
-    return { terms, choice: choose(terms, this.#opts.assets ?? [], purpose.maxPriceUsd) };
+    const findToken = (id: TokenId): Promise<Token | undefined> => this.#tokens.find(id);
+    return { terms, choice: await choose(terms, { networks: this.#networks, findToken, maxPriceUsd }) };
   }
 
   async #buy(purpose: Purpose): Promise<PurchaseResult> {
     const asked = await this.#ask(purpose);
-    if (asked.status < 300) return { kind: "free", status: asked.status, answer: asked.json };
+    if (asked.status < 300) return { kind: "free", state: "unsigned", status: asked.status, answer: asked.json };
     if (asked.status !== 402) return refusedUnsigned(asked);
-    const { terms, choice } = this.#choose(asked, purpose);
+    const { terms, choice } = await this.#choose(asked, purpose);
     const { price } = choice;
     if (!withinCap(price, purpose.maxPriceUsd)) {
       throw new AppError("SPEND_CAP", {
@@ -222,7 +295,8 @@ class GatewayClient implements Client {
       await reservation.end("uncharged");
       throw cause;
     }
-    return (await this.#present(purpose, { payment, price, usd: price.usd, fresh: true }, reservation)).result;
+    const presented = { payment, price, usd: price.usd, fresh: true, isUsed: false, hasNodes: this.#hasNodes };
+    return (await this.#present(purpose, presented, reservation)).result;
   }
 
   async #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
@@ -259,11 +333,7 @@ class GatewayClient implements Client {
   /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget. */
   async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
     const earlier = this.#journal.resume(purpose.requestHash, payment);
-    if (earlier !== undefined) {
-      const { usd } = earlier.open;
-      const presented = { payment, usd, price: undefined, fresh: false };
-      return (await this.#present(purpose, presented, earlier.reservation)).result;
-    }
+    if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
     const known = this.#journal.open().find((open) => open.payment === payment);
     if (known !== undefined && known.requestHash !== purpose.requestHash) {
       throw new AppError("USAGE", {
@@ -271,20 +341,21 @@ class GatewayClient implements Client {
           "This payment was signed for another request, and only that one can be sent with it; nothing was signed.",
       });
     }
-    const presented = { payment, usd: known?.usd, price: undefined, fresh: false };
+    const unknown = { price: undefined, fresh: false, isUsed: false, hasNodes: this.#hasNodes };
+    const presented = { payment, usd: known?.usd, ...unknown };
     // Another call of this process is presenting it, and journals it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
       return (await this.#present(purpose, presented, undefined)).result;
     }
-    const decimals = decimalsOf(facts, this.#opts.assets ?? []);
-    if (decimals === undefined) {
+    const token = await this.#tokens.find(facts);
+    if (token === undefined) {
       throw new AppError("PAYMENT_OPTION_UNKNOWN", {
         message: "This payment is not in a dollar stablecoin that this client knows; nothing was signed or sent.",
       });
     }
-    const microUsd = unitsToMicroUsd(facts.value, decimals);
+    const microUsd = unitsToMicroUsd(facts.value, token.decimals);
     const reservation = await this.#reserve(purpose, microUsd);
     return (await this.#present(purpose, { ...presented, usd: microUsdText(microUsd) }, reservation)).result;
   }
@@ -292,27 +363,35 @@ class GatewayClient implements Client {
   /** Sends one signed payment until its outcome is known. Never signs: a second signature could be a second debit. */
   async #present(purpose: Purpose, presented: Presented, reservation: SpendReservation | undefined): Promise<Verdict> {
     await reservation?.signed(presented.payment);
+    const { payment, usd } = presented;
+    this.#notify(() => this.#onSigned({ payment, usd, isResumed: !presented.fresh }));
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
     let { fresh } = presented;
     let answer: Answer | undefined;
+    let receipt: PurchaseReceipt | undefined;
+    let unreadable = 0;
     for (let attempt = 0; purpose.signal?.aborted !== true; attempt++) {
-      answer = await this.#send(purpose, presented.payment).catch(() => undefined);
-      if (answer !== undefined && !isOpen(answer)) break;
+      answer = await this.#send(purpose, payment).then(withBody, () => undefined);
+      if (answer !== undefined && isUnreadable(answer)) {
+        receipt = successOf(answer, payment) ?? receipt;
+        unreadable += 1;
+        if (unreadable === MAX_UNREADABLE || !mayBecomeReadable(answer)) break;
+      } else if (answer !== undefined && !isOpen(answer)) break;
       fresh = false;
       const wait = waitMs(answer, attempt);
       if (this.#monotonicMs() + wait >= untilMs) break;
-      this.#notifyRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
+      this.#notify(() => this.#onRetry(reasonOf(answer), wait));
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
-    const verdict = judge(answer, { ...presented, fresh }, this.#nowMs());
+    const verdict = judge(answer, { ...presented, fresh, receipt }, this.#nowMs());
     await reservation?.end(verdict.outcome);
     return verdict;
   }
 
   /** A fault of the caller's own function must not hide what became of a payment. */
-  #notifyRetry(reason: string, waitMs: number): void {
+  #notify(call: () => void): void {
     try {
-      this.#onRetry(reason, waitMs);
+      call();
     } catch {
       // The caller learns it from the result.
     }

@@ -3,6 +3,7 @@ export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal } from "./journal-file.ts";
 export { listServices } from "./listing.ts";
+export { isEvmNetwork, isTestNetwork } from "./networks.ts";
 export { untakeableFromMs } from "./payment-header.ts";
 export type {
   Budget,
@@ -11,13 +12,16 @@ export type {
   ClientModules,
   ClientOptions,
   DollarAsset,
+  ExpiredPayment,
   ListedService,
   OpenPayment,
   Price,
   PurchaseReceipt,
   PurchaseResult,
+  PurchaseState,
   Quote,
-  RefusedPayment,
+  ResumedPayment,
+  SignedCall,
   Signer,
   SpendEnd,
   Spending,

@@ -83,14 +83,43 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     {
       await using journal = await openSpendJournal({ file }, { clock });
       assert.equal(journal.sums().openMicroUsd, 2_000n, "long after every window");
-      assert.equal(journal.refused().length, 1);
-      for (const refused of journal.refused()) await refused.end("void");
+      assert.deepEqual(
+        journal.expired().map(({ requestHash }) => requestHash),
+        [hash(1), hash(2)],
+      );
+      await journal.expired()[1]?.end("void");
     }
     for (const compactBytes of [1_048_576, 0]) {
       await using journal = await openSpendJournal({ file, compactBytes }, { clock });
       assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 1_000n, calls: 3 });
-      assert.deepEqual(journal.refused(), []);
+      assert.deepEqual(
+        journal.expired().map(({ requestHash }) => requestHash),
+        [hash(1)],
+      );
     }
+  });
+
+  test("a payment that the chain showed used counts as charged, and is kept until its caller is told", async () => {
+    const { file } = await written();
+    const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
+    {
+      await using journal = await openSpendJournal({ file }, { clock });
+      await journal.expired()[1]?.end("charged");
+    }
+    for (const compactBytes of [1_048_576, 0]) {
+      await using journal = await openSpendJournal({ file, compactBytes }, { clock });
+      assert.deepEqual(journal.sums(), { chargedMicroUsd: 2_000n, openMicroUsd: 1_000n, calls: 3 });
+      assert.deepEqual(
+        journal.expired().map(({ requestHash }) => requestHash),
+        [hash(1)],
+      );
+    }
+    await using journal = await openSpendJournal({ file }, { clock });
+    const resumed = journal.resume(hash(2));
+    assert.deepEqual([resumed?.outcome, resumed?.open.payment], ["used", payment(2)]);
+    await resumed?.reservation.end("charged");
+    assert.equal(journal.resume(hash(2)), undefined);
+    assert.equal(journal.sums().chargedMicroUsd, 2_000n);
   });
 
   test("each line is JSON", async () => {
@@ -258,7 +287,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     const { file } = await written();
     {
       await using journal = await openSpendJournal({ file });
-      for (const refused of journal.refused()) await refused.end("void");
+      await journal.expired()[1]?.end("void");
     }
     const bytes = readFileSync(file);
     const open = async (compactBytes: number) => {
@@ -305,6 +334,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
   test("whatever happens, a reopened journal holds what the first one did", async () => {
     const outcome = fc.constantFrom<SpendOutcome | "none" | "unsigned">(
       "charged",
+      "claimed",
       "uncharged",
       "unserved",
       "open",

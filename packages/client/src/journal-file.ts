@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { AppError, type FaultPoints, isAppError, noFaults } from "@turnpike/base";
 import { SpendBook, type SpendJournalModules } from "./journal.ts";
 import { lockJournal } from "./journal-lock.ts";
-import { decodeRecord, encodeRecord, JOURNAL_START, type JournalRecord } from "./journal-records.ts";
+import { decodeRecord, encodeRecord, JOURNAL_START, type JournalRecord, MAX_LINE_BYTES } from "./journal-records.ts";
 import { JournalWriter } from "./journal-writer.ts";
 import type { SpendJournal } from "./types.ts";
 
@@ -16,8 +16,6 @@ export interface SpendJournalOptions {
 }
 
 const READ_BYTES = 256 * 1024;
-/** A longer line is damage: a payment is a few kilobytes. */
-const MAX_LINE_BYTES = 256 * 1024;
 const LF = 0x0a;
 
 interface Loaded {
@@ -37,6 +35,27 @@ function damaged(file: string, line: number): AppError {
     `line ${line} is damaged, and what it held may be spent. Restore the file from a copy, or move it away to begin a ` +
       "new budget that counts nothing of the old one",
   );
+}
+
+/** Refuses a file that is not a journal of ours, before anything about it changes. One that is empty holds nothing of others. */
+async function assertOurs(file: string): Promise<void> {
+  const isLockOfOthers = ((await stat(`${file}.lock`).catch(() => undefined))?.size ?? 0) > 0;
+  if (isLockOfOthers) throw refused(file, `${file}.lock is no lock of it. Name another file`);
+  for (const path of [file, `${file}.new`]) {
+    const entry = await stat(path).catch(() => undefined);
+    if (entry === undefined) continue;
+    if (!entry.isFile()) throw refused(file, path === file ? "it is no file. Name another" : `${path} is no file`);
+    // One process would lock it by this name, another by that.
+    if (entry.nlink > 1)
+      throw refused(file, `${path} has ${entry.nlink} hard links. Leave one name, or name another file`);
+    // Another process may have renamed its draft since; a file that cannot be read is refused when it is opened.
+    await using handle = await open(path, "r").catch(() => undefined);
+    if (handle === undefined) continue;
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(JOURNAL_START.length), 0, JOURNAL_START.length, 0);
+    if (JOURNAL_START.startsWith(buffer.toString("utf8", 0, bytesRead))) continue;
+    const which = path === file ? "line 1 is damaged, or it" : path;
+    throw refused(file, `${which} is no spend journal, and it was left as it is. Name another file`);
+  }
 }
 
 /** The file that a path means, whatever links lead to it. */
@@ -121,9 +140,10 @@ async function rewrite(file: string, records: Iterable<JournalRecord>, faults: F
 async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
   const faults = modules.faults ?? noFaults;
   using owned = new DisposableStack();
+  await assertOurs(file);
   const lock = owned.use(await lockJournal(file));
-  const found = await stat(file).catch(() => undefined);
-  if (found !== undefined && !found.isFile()) throw refused(file, "it is no file. Name another");
+  // Again, as another process may have made it since.
+  await assertOurs(file);
   const book = new SpendBook(modules);
   const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendJournal => {
     const writer = new JournalWriter({ file, ...at }, { handle, lock, faults });
@@ -139,8 +159,8 @@ async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJ
   };
   const handle = await open(file, constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
-    if (((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600);
     const { sizeBytes, lines } = await load(handle, book, file);
+    if (((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600);
     book.replayed();
     if (lines > 0 && sizeBytes < (opts.compactBytes ?? 1_048_576)) return adopt(handle, { sizeBytes, nextLine: lines });
     const { handle: fresh, ...at } = await rewrite(file, book.records(), faults);

@@ -2,6 +2,9 @@ import { crc32 } from "node:zlib";
 import { isRecord } from "@turnpike/base";
 import type { SpendEnd, SpendOutcome } from "./types.ts";
 
+/** Outcome of a signed payment; `used`: the chain showed that it was taken, and no answer was handed out for it so far. */
+export type RecordedOutcome = SpendOutcome | SpendEnd | "used";
+
 /** One line of a journal. */
 export type JournalRecord =
   | {
@@ -21,19 +24,32 @@ export type JournalRecord =
       readonly microUsd: bigint;
     }
   | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
-  | { readonly t: "end"; readonly id: number; readonly outcome: SpendOutcome | SpendEnd };
+  | { readonly t: "end"; readonly id: number; readonly outcome: RecordedOutcome };
 
 /** How every journal file begins. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
 
 const CRC = /,"crc":"([0-9a-f]{8})"\}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
-const OUTCOMES: readonly string[] = ["charged", "uncharged", "unserved", "open", "void"] satisfies (
-  | SpendOutcome
-  | SpendEnd
-)[];
+const OUTCOMES: readonly string[] = [
+  "charged",
+  "claimed",
+  "uncharged",
+  "unserved",
+  "open",
+  "used",
+  "void",
+] satisfies RecordedOutcome[];
 
 const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
+
+/** A longer line is damage: a payment is a few kilobytes. */
+export const MAX_LINE_BYTES = 256 * 1024;
+
+/** True for a record whose line can be read again: behind a longer one, nothing of a file could. */
+export function isRecordable(record: JournalRecord): boolean {
+  return Buffer.byteLength(encodeRecord(record, Number.MAX_SAFE_INTEGER)) < MAX_LINE_BYTES;
+}
 
 /** A record as a line, with its number and a checksum, and without a line end. */
 export function encodeRecord(record: JournalRecord, n: number): string {
@@ -68,7 +84,7 @@ function recordOf(json: unknown): JournalRecord | undefined {
   }
   const { outcome } = json;
   return t === "end" && text(outcome) && OUTCOMES.includes(outcome)
-    ? { t, id, outcome: outcome as SpendOutcome | SpendEnd }
+    ? { t, id, outcome: outcome as RecordedOutcome }
     : undefined;
 }
 

@@ -2,7 +2,7 @@ import type { FileHandle } from "node:fs/promises";
 import { AppError, type FaultPoints } from "@turnpike/base";
 import type { RecordSink } from "./journal.ts";
 import type { JournalLock } from "./journal-lock.ts";
-import { encodeRecord, type JournalRecord } from "./journal-records.ts";
+import { encodeRecord, isRecordable, type JournalRecord } from "./journal-records.ts";
 
 /** Where a {@link JournalWriter} goes on. */
 export interface JournalWriterOptions {
@@ -52,6 +52,7 @@ export class JournalWriter implements RecordSink {
 
   append(record: JournalRecord, durable: boolean): Promise<void> {
     if (this.#closing !== undefined) return Promise.reject(this.#error("it is closed", undefined));
+    if (!isRecordable(record)) return Promise.reject(this.#error("a record is too long", undefined));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ record, durable, resolve, reject });
       this.#work ??= this.#drain();

@@ -1,8 +1,8 @@
 import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
 import { microUsdText } from "./budget.ts";
-import type { JournalRecord } from "./journal-records.ts";
+import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import type { OpenPayment, RefusedPayment, SpendEnd, SpendJournal, SpendOutcome, SpendReservation } from "./types.ts";
+import type { ExpiredPayment, OpenPayment, ResumedPayment, SpendEnd, SpendJournal, SpendReservation } from "./types.ts";
 
 /** Each has a default. */
 export interface SpendJournalModules {
@@ -28,8 +28,8 @@ interface Entry {
   signedAt?: string;
   /** A call of this process has it. */
   busy: boolean;
-  /** What is known of a signed one. */
-  outcome: Exclude<SpendOutcome, "charged">;
+  /** What is known of a signed one; `used` is what the chain showed. */
+  outcome: ResumedPayment["outcome"];
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
   untakeableFromMs: number;
   readonly ended: PromiseWithResolvers<SpendEnd>;
@@ -132,13 +132,12 @@ export class SpendBook implements SpendJournal {
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
     for (const entry of this.#entries.values()) {
       if (entry.busy || entry.requestHash !== requestHash) continue;
-      // A payment that was refused for good, or can no longer be taken, is presented only by who names it.
-      const over = entry.outcome === "uncharged" || this.#isRefused(entry);
-      if (payment === undefined ? over : entry.payment !== payment) continue;
+      // A payment that was refused, and can no longer be taken, is presented only to a caller that names it.
+      if (payment === undefined ? this.#isRefused(entry) : entry.payment !== payment) continue;
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
-      return { open, reservation: this.#reservation(entry) };
+      return { open, outcome: entry.outcome, reservation: this.#reservation(entry) };
     }
     return undefined;
   }
@@ -147,16 +146,29 @@ export class SpendBook implements SpendJournal {
     return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
   }
 
-  refused(): readonly RefusedPayment[] {
+  expired(): readonly ExpiredPayment[] {
     return [...this.#entries.values()].flatMap((entry) => {
-      const { payment, busy } = entry;
-      if (payment === undefined || busy || !this.#isRefused(entry)) return [];
-      return [{ payment, end: (end) => this.#endAndWrite(entry, end) }];
+      const { payment, requestHash, busy, outcome } = entry;
+      if (payment === undefined || busy || outcome === "used" || !this.#isExpired(entry)) return [];
+      // What was used without an answer is kept, so that its caller learns it before anything else is signed.
+      return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
   }
 
+  pendingCount(): number {
+    return this.#entries.size;
+  }
+
   sums(): ReturnType<SpendJournal["sums"]> {
-    return { chargedMicroUsd: this.#chargedMicroUsd, openMicroUsd: this.#heldMicroUsd, calls: this.#calls };
+    let takenMicroUsd = 0n;
+    for (const { outcome, microUsd } of this.#entries.values()) {
+      if (outcome === "used" || outcome === "claimed") takenMicroUsd += microUsd;
+    }
+    return {
+      chargedMicroUsd: this.#chargedMicroUsd + takenMicroUsd,
+      openMicroUsd: this.#heldMicroUsd - takenMicroUsd,
+      calls: this.#calls,
+    };
   }
 
   [Symbol.asyncDispose](): PromiseLike<void> {
@@ -167,16 +179,18 @@ export class SpendBook implements SpendJournal {
     const spent = this.#chargedMicroUsd + this.#heldMicroUsd;
     if (microUsd < 0n || (totalMicroUsd !== undefined && spent + microUsd > totalMicroUsd)) {
       const left = totalMicroUsd === undefined || totalMicroUsd < spent ? 0n : totalMicroUsd - spent;
+      const { chargedMicroUsd, openMicroUsd } = this.sums();
       throw new AppError("BUDGET_SPENT", {
         message:
           `The call costs ${microUsdText(microUsd)} USD and ${microUsdText(left)} USD are left of the budget of ` +
-          `${microUsdText(totalMicroUsd ?? 0n)} USD (${microUsdText(this.#chargedMicroUsd)} charged, ` +
-          `${microUsdText(this.#heldMicroUsd)} signed and not settled); nothing was signed.`,
+          `${microUsdText(totalMicroUsd ?? 0n)} USD (${microUsdText(chargedMicroUsd)} charged, ` +
+          `${microUsdText(openMicroUsd)} signed and not settled); nothing was signed.`,
         detail: { spentMicroUsd: spent.toString(), microUsd: microUsd.toString() },
       });
     }
     if (this.#entries.size < MAX_HELD) return;
-    const oldest = [...this.#entries.values()].find((entry) => !entry.busy && this.#isRefused(entry));
+    const isOver = (entry: Entry): boolean => !entry.busy && entry.outcome !== "open" && this.#isExpired(entry);
+    const oldest = [...this.#entries.values()].find(isOver);
     // The chain was never asked, or never answered: it counts as spent, as it did until now.
     if (oldest !== undefined) return void this.#endAndWrite(oldest, "charged");
     throw new AppError("SPEND_JOURNAL", {
@@ -207,7 +221,7 @@ export class SpendBook implements SpendJournal {
     entry.untakeableFromMs = untakeableFromMs(payment);
   }
 
-  #end(entry: Entry, outcome: SpendOutcome | SpendEnd): void {
+  #end(entry: Entry, outcome: RecordedOutcome): void {
     entry.busy = false;
     // Two may read the chain at once: the first one's end stands.
     if (!this.#entries.has(entry.id)) return;
@@ -218,10 +232,11 @@ export class SpendBook implements SpendJournal {
       return;
     }
     entry.outcome = outcome;
+    if (outcome === "used") entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
   }
 
-  async #endAndWrite(entry: Entry, outcome: SpendOutcome | SpendEnd): Promise<void> {
+  async #endAndWrite(entry: Entry, outcome: RecordedOutcome): Promise<void> {
     if (!this.#entries.has(entry.id)) return;
     this.#end(entry, outcome);
     // What is not written is held after a restart: spent until it is presented, or looked up, again.
@@ -229,8 +244,12 @@ export class SpendBook implements SpendJournal {
   }
 
   /** True when the gateway refused it, and it can no longer be taken. */
-  #isRefused({ outcome, untakeableFromMs }: Entry): boolean {
-    return outcome !== "open" && untakeableFromMs <= this.#clock.nowMs();
+  #isRefused(entry: Entry): boolean {
+    return (entry.outcome === "uncharged" || entry.outcome === "unserved") && this.#isExpired(entry);
+  }
+
+  #isExpired({ untakeableFromMs }: Entry): boolean {
+    return untakeableFromMs <= this.#clock.nowMs();
   }
 
   #reservation(entry: Entry): SpendReservation {

@@ -1,19 +1,30 @@
-import { isRecord } from "@turnpike/base";
+import { AppError, isRecord, visibleLine } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
+import { roundUpUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
 import type { ListedService } from "./types.ts";
 
+const MAX_LIST_BYTES = 4 * 1_048_576;
+const MAX_SERVICES = 5_000;
+const MAX_METHODS = 2_000;
+const MAX_TEXT_LENGTH = 300;
+const ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** A service of the list, whose texts may be shown as they are: bounded, on one line, without characters that are not seen. */
 function listed(item: unknown): ListedService[] {
-  if (!isRecord(item) || typeof item.id !== "string") return [];
-  const { id, serves, paid, relayUrl, example, methods } = item;
+  if (!isRecord(item) || typeof item.id !== "string" || !ID.test(item.id)) return [];
+  const { id, serves, paid, relayUrl, example, methods, price } = item;
   return [
     {
       id,
       serves: serves !== false,
       paid: paid !== false,
-      relayUrl: typeof relayUrl === "string" ? relayUrl : undefined,
+      relayUrl: typeof relayUrl === "string" ? visibleLine(relayUrl, MAX_TEXT_LENGTH) : undefined,
       example,
-      methods: Array.isArray(methods) ? methods.filter((name) => typeof name === "string") : [],
+      methods: (Array.isArray(methods) ? (methods as unknown[]) : [])
+        .slice(0, MAX_METHODS)
+        .flatMap((name) => (typeof name === "string" ? visibleLine(name, MAX_TEXT_LENGTH) : [])),
+      priceUsd: isRecord(price) && price.currency === "USD" ? roundUpUsd(price.amount) : undefined,
     },
   ];
 }
@@ -35,8 +46,14 @@ export async function listServices(
   const ask = modules.fetch ?? globalThis.fetch;
   try {
     const signal = AbortSignal.timeout(opts.requestTimeoutMs ?? 10_000);
-    const answer = await readAnswer(await ask(`${gateway}/services.json`, { redirect: "error", signal }));
-    return answer.status === 200 && Array.isArray(answer.json) ? answer.json.flatMap(listed) : undefined;
+    const answer = await readAnswer(
+      await ask(`${gateway}/services.json`, { redirect: "error", signal }),
+      MAX_LIST_BYTES,
+    );
+    if (answer.fault === "lost") throw new AppError("GATEWAY_UNREACHABLE");
+    return answer.status === 200 && Array.isArray(answer.json)
+      ? answer.json.slice(0, MAX_SERVICES).flatMap(listed)
+      : undefined;
   } catch (cause) {
     throw unreachable(gateway, cause);
   }

@@ -8,6 +8,8 @@ export interface PaymentFacts {
   readonly asset: string;
   readonly from: string;
   /** Empty where the header has none. */
+  readonly to: string;
+  /** Empty where the header has none. */
   readonly nonce: string;
   /** In the asset's smallest unit. */
   readonly value: bigint;
@@ -46,12 +48,19 @@ export function readPayment(header: string): PaymentFacts | undefined {
   const { network, asset } = json.accepted;
   const { authorization } = json.payload;
   if (!isRecord(authorization)) return undefined;
-  const { from, value, validBefore, nonce } = authorization;
+  const { from, to, value, validBefore, nonce } = authorization;
   if (typeof network !== "string" || typeof asset !== "string" || typeof from !== "string") return undefined;
   if (typeof value !== "string" || !UINT.test(value)) return undefined;
   if (typeof validBefore !== "string" || !UINT.test(validBefore)) return undefined;
-  const named = typeof nonce === "string" ? nonce : "";
-  return { network, asset, from, nonce: named, value: BigInt(value), validBefore: BigInt(validBefore) };
+  return {
+    network,
+    asset,
+    from,
+    to: typeof to === "string" ? to : "",
+    nonce: typeof nonce === "string" ? nonce : "",
+    value: BigInt(value),
+    validBefore: BigInt(validBefore),
+  };
 }
 
 /**

@@ -13,6 +13,8 @@ export interface ListedService {
   readonly example: unknown;
   /** Methods, and paths with their verb, that are sold; empty where the list does not say. */
   readonly methods: readonly string[];
+  /** Listed price of a call in US dollars, rounded up to a millionth; undefined where there is none. */
+  readonly priceUsd: string | undefined;
 }
 
 /** Who signs: an account of viem, or anything with the same two members. */
@@ -26,12 +28,15 @@ export interface Signer {
   }): Promise<`0x${string}`>;
 }
 
-/** A dollar stablecoin that may be paid in, beside those that the reference client knows. */
+/**
+ * A dollar stablecoin that may be paid in, beside those that the reference client knows. Its decimals and its name are read
+ * from its chain, so a node of it has to be named.
+ */
 export interface DollarAsset {
   readonly network: string;
   readonly asset: string;
-  /** Decimal places. */
-  readonly decimals: number;
+  /** Decimal places, as a check: a token that has others on its chain is not paid in. */
+  readonly decimals?: number;
 }
 
 /**
@@ -53,21 +58,32 @@ export interface ClientOptions {
   /** Where payments are written down before they are sent; by default in memory, so that a crash loses them. */
   readonly journal?: SpendJournal;
   /**
-   * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment which the
-   * gateway refused was not taken after all, and only then its price is given back. Not nodes of the gateway.
+   * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment was not taken
+   * and no longer can be. Only when all of them agree its price is returned to the budget, and its request signed for anew.
+   * Not nodes of the gateway. Without nodes time alone decides when something new is signed, and no price is returned.
    */
   readonly rpcUrls?: readonly string[];
+  /**
+   * CAIP-2 ids of the networks that may be paid on, such as `eip155:8453`. By default the test networks that this client
+   * knows: a main network has to be named.
+   */
+  readonly networks?: readonly string[];
   /** Further assets to pay in. */
   readonly assets?: readonly DollarAsset[];
   /** Time for one request; 90,000 by default. */
   readonly requestTimeoutMs?: number;
+  /** Maximum size of a bought answer after decompression; 64 MiB by default. A larger one cannot be read. */
+  readonly maxAnswerBytes?: number;
   /** How long a signed request is sent again while its outcome is unknown; 120,000 by default. */
   readonly retryForMs?: number;
 }
 
 /** How one call shall be made. */
 export interface CallOptions {
-  /** A tighter cap for this call, such as the price of a quote: it never widens the budget. */
+  /**
+   * A tighter cap for this call: it never widens the budget. By default the price that this client quoted for the same
+   * request, where it did.
+   */
   readonly maxPriceUsd?: string;
   /** A PAYMENT-SIGNATURE of an earlier try: it is presented again, and nothing new is signed. */
   readonly payment?: string;
@@ -95,13 +111,15 @@ export interface Spending {
 
 /**
  * What became of a signed payment.
- * `charged`: it was taken, or may have been for another request; it stays spent.
+ * `charged`: it was taken, by a receipt that fits, or as the caller was informed; it stays spent.
+ * `claimed`: the gateway says that it was taken, and handed out no answer. It counts as charged.
  * `uncharged`: the gateway refused it for good. `unserved`: the gateway took nothing now, and the same payment may be
- * presented again. That is only what the gateway says: both stay spent until their {@link SpendEnd} is known; where
- * nothing was signed they are given back at once.
- * `open`: not known. It stays spent until it is presented again.
+ * presented again.
+ * The last three are only what the gateway says: they stay spent until their {@link SpendEnd} is known, and the same
+ * request presents the same payment again; where nothing was signed they are given back at once.
+ * `open`: not known. It stays spent until it is presented again, or its {@link SpendEnd} is known.
  */
-export type SpendOutcome = "charged" | "uncharged" | "unserved" | "open";
+export type SpendOutcome = "charged" | "claimed" | "uncharged" | "unserved" | "open";
 
 /**
  * What is known for good of a signed payment. `void`: the chain shows, after its window, that the authorization was not
@@ -109,11 +127,20 @@ export type SpendOutcome = "charged" | "uncharged" | "unserved" | "open";
  */
 export type SpendEnd = "charged" | "void";
 
-/** A payment that the gateway said it did not take, and whose window has closed: the chain can say whether that is so. */
-export interface RefusedPayment {
+/** A payment whose window has closed, and whose end is not known: the chain can show it. */
+export interface ExpiredPayment {
   readonly payment: string;
+  readonly requestHash: string;
   /** Writes down what the chain shows. Never rejects: what could not be written is asked again after a restart. */
   end(end: SpendEnd): Promise<void>;
+}
+
+/** A payment of an earlier try that is taken up again. */
+export interface ResumedPayment {
+  readonly open: OpenPayment;
+  /** What was known of it; `used`: the chain showed that it was taken, so that its caller is informed first. */
+  readonly outcome: Exclude<SpendOutcome, "charged"> | "used";
+  readonly reservation: SpendReservation;
 }
 
 /** One call's place in the budget. */
@@ -146,17 +173,16 @@ export interface SpendJournal extends AsyncDisposable {
     readonly totalMicroUsd: bigint | undefined;
   }): Promise<SpendReservation>;
   /**
-   * Takes up a payment of an earlier try again: the oldest one for this request, or the one that is given. Undefined
-   * when there is none, or a call of this process is presenting it.
+   * Takes up a payment of an earlier try again: the oldest one for this request that was not both refused and expired, or
+   * the one that is given. Undefined when there is none, or a call of this process is presenting it.
    */
-  resume(
-    requestHash: string,
-    payment?: string,
-  ): { readonly open: OpenPayment; readonly reservation: SpendReservation } | undefined;
+  resume(requestHash: string, payment?: string): ResumedPayment | undefined;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
-  /** What the gateway refused and can no longer be taken, oldest first. */
-  refused(): readonly RefusedPayment[];
+  /** What was signed, can no longer be taken, and has no known end, oldest first. */
+  expired(): readonly ExpiredPayment[];
+  /** Number of payments that a call may still present again. */
+  pendingCount(): number;
   /** `chargedMicroUsd` and `openMicroUsd` are sums; `calls` counts what was signed. */
   sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
 }
@@ -181,16 +207,36 @@ export interface PurchaseReceipt {
   readonly transaction: string;
   readonly network: string;
   readonly payer: string | undefined;
+  readonly payTo: string | undefined;
+  /** In the token's smallest unit. */
+  readonly amount: string | undefined;
+  readonly asset: string | undefined;
   readonly errorReason: string | undefined;
   /** Id for `GET /settlements/{id}`. */
   readonly settlementId: string | undefined;
 }
 
-/** How a call ended. */
+/** State of a call's payment. `unsigned`: none was signed, or none was sent. */
+export type PurchaseState = "unsigned" | Exclude<SpendOutcome, "claimed">;
+
+/** A payment that is going to be sent. */
+export interface SignedCall {
+  /** The PAYMENT-SIGNATURE header. With it the answer can be fetched. */
+  readonly payment: string;
+  /** In US dollars; undefined for a payment that was given and is not in the journal. */
+  readonly usd: string | undefined;
+  /** True for a payment of an earlier try. */
+  readonly isResumed: boolean;
+}
+
+/** How a call ended. Whatever the answer is, the members beside it are of a bounded size and depth. */
 export type PurchaseResult =
   | {
       readonly kind: "bought";
-      /** `{portal, data}`, as parsed JSON. */
+      readonly state: "charged";
+      /** Charged, in US dollars; undefined for a payment that was given and is not in the journal. */
+      readonly usd: string | undefined;
+      /** `{portal, data}`, as parsed JSON: at most 2,504 levels deep. */
       readonly envelope: unknown;
       readonly receipt: PurchaseReceipt;
       /** Undefined when an earlier payment was presented again. */
@@ -198,9 +244,12 @@ export type PurchaseResult =
       readonly payment: string;
     }
   /** The route answered without asking for payment. */
-  | { readonly kind: "free"; readonly status: number; readonly answer: unknown }
+  | { readonly kind: "free"; readonly state: "unsigned"; readonly status: number; readonly answer: unknown }
   | {
       readonly kind: "refused";
+      readonly state: PurchaseState;
+      /** Amount that was signed, in US dollars; undefined where nothing was, or it is not known. */
+      readonly usd: string | undefined;
       readonly status: number;
       /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
@@ -239,8 +288,8 @@ export interface Client extends AsyncDisposable {
   quote(service: string, request?: unknown, options?: CallOptions): Promise<Quote>;
   /**
    * Buys one call: asks, checks the price against the budget, signs once, and sends until the outcome is known. A
-   * payment of an earlier try that is still open for the same request is presented first, and nothing new is signed
-   * while that one can still be taken. An abort rejects before the signature; after it the result is an open refusal.
+   * payment of an earlier try for the same request is presented first, and nothing new is signed while that one can still be
+   * taken, or may have been and the nodes do not all show that it was not. An abort rejects before the signature; after it the result is an open refusal.
    * @throws AppError SPEND_CAP, BUDGET_SPENT, SPEND_JOURNAL, PAYMENT_OPTION_UNKNOWN, USAGE; GATEWAY_UNREACHABLE when the
    * gateway cannot be reached; INTERNAL when the signer refuses. In all of them nothing was signed, or what was signed
    * was not sent.
@@ -262,6 +311,8 @@ export interface ClientModules {
   readonly monotonicMs?: () => number;
   /** Milliseconds since the Unix epoch; for tests. */
   readonly nowMs?: () => number;
+  /** Called when a payment is in the journal, before it is sent. */
+  readonly onSigned?: (signed: SignedCall) => void;
   /** Called before each time a signed request is sent again. */
   readonly onRetry?: (reason: string, waitMs: number) => void;
 }

@@ -1,6 +1,17 @@
-import { type Answer, isErrorCode, isOpen, receiptOf, refusalOf, UNCHARGED } from "./answers.ts";
+import {
+  type Answer,
+  faultText,
+  isErrorCode,
+  isOpen,
+  isServed,
+  isUnreadable,
+  receiptOf,
+  refusalOf,
+  UNCHARGED,
+} from "./answers.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import type { Price, PurchaseResult, SpendOutcome } from "./types.ts";
+import { receiptFault } from "./receipt-fault.ts";
+import type { Price, PurchaseReceipt, PurchaseResult, SpendOutcome } from "./types.ts";
 
 /** A signed payment, and what is known of it before an answer. */
 export interface Presented {
@@ -11,33 +22,93 @@ export interface Presented {
   readonly usd: string | undefined;
   /** True while only this process can have seen it: what refuses it then never took it before. */
   readonly fresh: boolean;
+  /** True where the chain showed that it was used. */
+  readonly isUsed: boolean;
+  /** True where nodes are named, which decide when something new may be signed for its request. */
+  readonly hasNodes: boolean;
+  /** Receipt of success of an earlier try whose answer could not be read. */
+  readonly receipt?: PurchaseReceipt | undefined;
+}
+
+/** Outcome of a payment that the gateway says it took, for no answer. Where no node is named, time alone ends it. */
+function claimedOutcome({ hasNodes, payment }: Presented, nowMs: number): SpendOutcome {
+  return hasNodes || untakeableFromMs(payment) > nowMs ? "claimed" : "charged";
+}
+
+/**
+ * Outcome of a payment that has a receipt and no answer: while it can be taken it stays open, so that the same one is presented again;
+ * nothing that the seller says later gives it back.
+ */
+function outcomeOfUnreadable(presented: Presented, nowMs: number): SpendOutcome {
+  return untakeableFromMs(presented.payment) <= nowMs ? claimedOutcome(presented, nowMs) : "open";
 }
 
 /** What an answer to a payment means for the budget. Where it proves nothing, the payment stays spent. */
-function outcomeOf(answer: Answer | undefined, { fresh, payment }: Presented, nowMs: number): SpendOutcome {
+function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: number): SpendOutcome {
+  const outcome = outcomeOfAnswer(answer, presented, nowMs);
+  const isReturned = outcome === "uncharged" || outcome === "unserved";
+  return isReturned && presented.receipt !== undefined ? outcomeOfUnreadable(presented, nowMs) : outcome;
+}
+
+function outcomeOfServed(answer: Answer, presented: Presented, nowMs: number): SpendOutcome {
+  if (!isUnreadable(answer) && saleReceipt(answer, presented) !== undefined) return "charged";
+  // The chain showed the use, and the gateway had its second chance to answer: the caller is informed, and it is over.
+  if (presented.isUsed) return "charged";
+  return isUnreadable(answer) && presented.receipt !== undefined ? outcomeOfUnreadable(presented, nowMs) : "open";
+}
+
+function outcomeOfAnswer(answer: Answer | undefined, presented: Presented, nowMs: number): SpendOutcome {
   if (answer === undefined || isOpen(answer)) return "open";
+  const { fresh, payment, isUsed } = presented;
   const { status } = answer;
+  if (isServed(status)) return outcomeOfServed(answer, presented, nowMs);
+  if (isUsed) return "charged";
   const { code } = refusalOf(answer);
-  if (status === 200) return receiptOf(answer.headers)?.success === true ? "charged" : "open";
-  if (status === 409 || status === 410 || code === "PAYMENT_NONCE_USED") return "charged";
+  const isPaid = fittingReceipt(answer, payment) !== undefined;
+  if (isPaid || status === 409 || status === 410 || code === "PAYMENT_NONCE_USED") {
+    return claimedOutcome(presented, nowMs);
+  }
   if (UNCHARGED.has(code)) return "unserved";
   // One that fails in a way of its own may have failed after it took the payment.
   if (fresh) return status >= 400 && status < 500 ? "uncharged" : "open";
   if (status !== 402) return "open";
   // A gateway that names the cause has looked the payment up. Terms alone may come from one that keeps no ledger.
   if (code !== "PAYMENT_REQUIRED" && isErrorCode(code)) return "uncharged";
-  return untakeableFromMs(payment) <= nowMs ? "charged" : "open";
+  return untakeableFromMs(payment) <= nowMs ? claimedOutcome(presented, nowMs) : "open";
 }
 
 const NOW_OPEN = "Present the same payment again, never a new one.";
 
-function chargeOf(outcome: SpendOutcome, { payment, usd }: Presented): string {
+/** Condition under which the same call signs anew: all nodes agree, or, where none is named, time alone. */
+function untilText({ hasNodes }: Presented, at: string): string {
+  const same = "the same call presents this payment again and signs nothing new";
+  if (hasNodes) return `Until every node that is named shows that, ${same}.`;
+  return at === ""
+    ? `No node of the chain is named: ${same}.`
+    : `No node of the chain is named, so that time alone decides: before ${at} ${same}.`;
+}
+
+function chargeOf(outcome: SpendOutcome, presented: Presented): string {
+  const { payment, usd, isUsed, receipt } = presented;
   const sum = usd === undefined ? "The payment" : `${usd} USD`;
+  if (receipt !== undefined) {
+    const charged = `${sum} was charged once, as the receipt states`;
+    return outcome === "open"
+      ? `${charged}. For its answer: ${NOW_OPEN.toLowerCase()}`
+      : `${charged}, and counts as spent.`;
+  }
   if (outcome === "open") return `${sum} may have been charged, once. ${NOW_OPEN}`;
-  if (outcome === "charged") return `${sum} was charged, or may have been, and counts as spent.`;
+  if (isUsed) return `${sum} was charged, once: the chain shows it, and the gateway gave no answer for it.`;
+  if (outcome === "charged" || outcome === "claimed") {
+    return `${sum} was charged, or may have been, and counts as spent.`;
+  }
   const endMs = untakeableFromMs(payment);
-  const after = Number.isFinite(endMs) && endMs < 8.64e15 ? `, after ${new Date(endMs).toISOString()},` : "";
-  return `Nothing was charged, as the gateway says. A budget counts the payment as spent until a node of its chain shows${after} that it was not taken.`;
+  const at = Number.isFinite(endMs) && endMs < 8.64e15 ? new Date(endMs).toISOString() : "";
+  const after = at === "" ? "" : `, after ${at},`;
+  return (
+    "Nothing was charged, as the gateway says. A budget counts the payment as spent until a node of its chain " +
+    `shows${after} that it was not taken. ${untilText(presented, at)}`
+  );
 }
 
 /** What came of presenting a payment: for the caller, and for the budget. */
@@ -46,27 +117,68 @@ export interface Verdict {
   readonly outcome: SpendOutcome;
 }
 
+/** Receipt of success that fits the payment; undefined for any other. */
+function fittingReceipt({ headers }: Answer, payment: string): PurchaseReceipt | undefined {
+  const receipt = receiptOf(headers);
+  return receipt?.success === true && receiptFault(receipt, payment) === undefined ? receipt : undefined;
+}
+
+/** Receipt that an answer was sold with: its own, or, where it has none, that of an earlier try. */
+function saleReceipt(answer: Answer, { payment, receipt }: Presented): PurchaseReceipt | undefined {
+  return receiptOf(answer.headers) === undefined ? receipt : fittingReceipt(answer, payment);
+}
+
+/** Receipt of a sale in an answer; undefined where it has none that fits the payment. */
+export function successOf(answer: Answer | undefined, payment: string): PurchaseReceipt | undefined {
+  return answer !== undefined && isServed(answer.status) ? fittingReceipt(answer, payment) : undefined;
+}
+
+/** Reason that an answer of success is not a sale. */
+function faultOfServed(answer: Answer, { payment, receipt: earlier }: Presented): { code: string; message: string } {
+  const { status, fault } = answer;
+  const receipt = receiptOf(answer.headers);
+  const misfit = receipt?.success === true ? receiptFault(receipt, payment) : undefined;
+  if (misfit !== undefined) {
+    return { code: "FACILITATOR_MISBEHAVED", message: `The gateway's receipt is not for this payment: ${misfit}.` };
+  }
+  const hasReceipt = (receipt ?? earlier)?.success === true;
+  const paid = hasReceipt ? "with a receipt" : "without a receipt of success";
+  if (fault === undefined || !isUnreadable(answer)) {
+    return { code: "FACILITATOR_MISBEHAVED", message: `The gateway answered ${status} ${paid}.` };
+  }
+  const message = `The gateway answered ${status} ${paid}, and the answer cannot be read: ${faultText(fault)}.`;
+  return { code: "ANSWER_UNREADABLE", message };
+}
+
 /** Judges an answer to a payment; undefined stands for none. */
-export function judge(answer: Answer | undefined, presented: Presented, nowMs: number): Verdict {
-  const { payment, price } = presented;
+export function judge(answer: Answer | undefined, earlier: Presented, nowMs: number): Verdict {
+  const presented =
+    answer !== undefined && isUnreadable(answer)
+      ? { ...earlier, receipt: successOf(answer, earlier.payment) ?? earlier.receipt }
+      : earlier;
+  const { payment, price, usd } = presented;
   const outcome = outcomeOf(answer, presented, nowMs);
   const charge = chargeOf(outcome, presented);
+  const facts = { state: outcome === "claimed" ? "charged" : outcome, usd, charge, price, payment } as const;
   if (answer === undefined) {
     const message = "The connection was lost and the outcome is unknown; present the same payment again.";
-    const said = { code: "SETTLEMENT_PENDING", message, charge, retryable: true, open: true };
-    return { outcome, result: { kind: "refused", status: 0, ...said, receipt: undefined, price, payment } };
+    const said = { code: "SETTLEMENT_PENDING", message, retryable: true, open: true };
+    return { outcome, result: { kind: "refused", status: 0, ...said, ...facts, receipt: presented.receipt } };
   }
-  const receipt = receiptOf(answer.headers);
-  if (answer.status === 200 && receipt?.success === true) {
-    return { outcome, result: { kind: "bought", envelope: answer.json, receipt, price, payment } };
+  const isStillOpen = outcome === "open";
+  if (isServed(answer.status)) {
+    const sold = isUnreadable(answer) ? undefined : saleReceipt(answer, presented);
+    if (sold !== undefined) {
+      const bought = { state: "charged", usd, price, payment } as const;
+      return { outcome, result: { kind: "bought", envelope: answer.json, receipt: sold, ...bought } };
+    }
+    const said = { ...faultOfServed(answer, presented), retryable: isStillOpen, open: isStillOpen };
+    const receipt = receiptOf(answer.headers) ?? presented.receipt;
+    return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
   }
-  if (answer.status === 200) {
-    const message = "The gateway answered 200 without a receipt of success.";
-    const said = { code: "FACILITATOR_MISBEHAVED", message, charge, retryable: true, open: true };
-    return { outcome, result: { kind: "refused", status: 200, ...said, receipt, price, payment } };
-  }
-  const said = { ...refusalOf(answer), charge, open: outcome === "open" };
-  return { outcome, result: { kind: "refused", status: answer.status, ...said, receipt, price, payment } };
+  const receipt = receiptOf(answer.headers) ?? presented.receipt;
+  const said = { ...refusalOf(answer), open: isStillOpen };
+  return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
 }
 
 /** The result of a request that was refused without terms. */
@@ -79,6 +191,8 @@ export function refusedUnsigned(answer: Answer): PurchaseResult {
     message: `${message.replace(/\.$/, "")}; nothing was signed.`,
     charge: "Nothing was signed.",
     open: false,
+    state: "unsigned",
+    usd: undefined,
     receipt: undefined,
     price: undefined,
     payment: undefined,

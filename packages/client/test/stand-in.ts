@@ -3,12 +3,14 @@ import type { AddressInfo } from "node:net";
 import { AppError, type ErrorCode } from "@turnpike/base";
 import {
   createClient,
+  type DollarAsset,
   memoryJournal,
   newPrivateKey,
   type Signer,
   type SpendJournal,
   signerFromKey,
 } from "../src/index.ts";
+import { readPayment } from "../src/payment-header.ts";
 
 export const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 export const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -46,25 +48,29 @@ export const answerJson = (
   response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 };
 
-export const sold: Answerer = (_, response) => {
-  answerJson(
-    response,
-    200,
-    {
+/** Account that signed a payment. */
+const payerOf = (payment: string | undefined): string => readPayment(payment ?? "")?.from ?? "";
+
+/** Sells, with a receipt that a test may change. */
+export const soldWith =
+  (change: Record<string, unknown>, status = 200): Answerer =>
+  (seen, response) => {
+    const receipt = {
+      success: true,
+      transaction: HASH,
+      network: "eip155:84532",
+      payer: payerOf(seen.payment),
+      extensions: { settlement: { id: "stl_1", status: "settled" } },
+      ...change,
+    };
+    const body = {
       portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
       data: { result: "0x1" },
-    },
-    {
-      "payment-response": base64({
-        success: true,
-        transaction: HASH,
-        network: "eip155:84532",
-        payer: PAY_TO,
-        extensions: { settlement: { id: "stl_1", status: "settled" } },
-      }),
-    },
-  );
-};
+    };
+    answerJson(response, status, body, { "payment-response": base64(receipt) });
+  };
+
+export const sold = soldWith({});
 
 export const pending: Answerer = (_, response) => {
   answerJson(
@@ -129,6 +135,22 @@ export interface StandInNode extends AsyncDisposable {
   timeSeconds: number;
   /** Result of `eth_call`; undefined is an error. */
   state: string | undefined;
+  /** The token that it describes; undefined is an error. */
+  token: { readonly decimals: number; readonly name: string } | undefined;
+}
+
+/** Calls of a token's description, by selector. */
+const DECIMALS = "0x313ce567";
+const NAME = "0x06fdde03";
+
+const word = (value: number): string => value.toString(16).padStart(64, "0");
+
+/** Result of an `eth_call` on a {@link StandInNode}. */
+function callResult({ token, state }: StandInNode, data: string): string | undefined {
+  if (data === DECIMALS) return token && `0x${word(token.decimals)}`;
+  if (data !== NAME) return state;
+  const text = Buffer.from(token?.name ?? "").toString("hex");
+  return token && `0x${word(32)}${word(token.name.length)}${text.padEnd(64, "0")}`;
 }
 
 /** An ABI-encoded bool. */
@@ -141,11 +163,11 @@ export async function standInNode(): Promise<StandInNode> {
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     let body = "";
     for await (const part of request) body += String(part);
-    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    const { id, method, params } = JSON.parse(body) as { id: number; method: string; params?: { data?: string }[] };
     const results: Record<string, unknown> = {
       eth_chainId: `0x${node.chainId.toString(16)}`,
       eth_getBlockByNumber: { ...block, timestamp: `0x${node.timeSeconds.toString(16)}` },
-      eth_call: node.state,
+      eth_call: callResult(node, params?.[0]?.data ?? ""),
     };
     const result = results[method];
     const error = { code: -32000, message: "header not found" };
@@ -160,6 +182,7 @@ export async function standInNode(): Promise<StandInNode> {
     chainId: 84_532,
     timeSeconds: 9_999_999_999,
     state: UNUSED,
+    token: undefined,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => {
@@ -190,6 +213,8 @@ export interface TestClientOptions {
   readonly totalUsd?: string;
   readonly retryForMs?: number;
   readonly rpcUrls?: readonly string[];
+  readonly networks?: readonly string[];
+  readonly assets?: readonly DollarAsset[];
   readonly journal?: SpendJournal;
 }
 

@@ -4,7 +4,14 @@ export { DANGEROUS } from "./dangerous.ts";
 export { configSchemaJson } from "./emit.ts";
 export type { Environment } from "./environment.ts";
 export { exposedSecrets } from "./exposed-secrets.ts";
-export { type PrivateKey, parseKey, readChainKeyFile, readClosedFile, readKeyFile } from "./key-file.ts";
+export {
+  type PrivateKey,
+  parseKey,
+  readChainKeyFile,
+  readClosedFile,
+  readKeyFile,
+  readKeyNetworks,
+} from "./key-file.ts";
 export { type ConfigSources, loadConfig } from "./load.ts";
 export { redactConfig } from "./redact.ts";
 export {

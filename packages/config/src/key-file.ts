@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { AppError, isRecord } from "@turnpike/base";
+import { AppError, isRecord, redacted } from "@turnpike/base";
 
 const KEY = /^0x[0-9a-fA-F]{64}$/;
 
@@ -55,13 +55,13 @@ export function readClosedFile(file: string, where: string = file): string {
   try {
     if (isOpenToOthers(path)) {
       throw new AppError("CONFIG_INVALID", {
-        message: `${where}: other users can read ${path}; run chmod 600 ${path}`,
+        message: `${redacted(where)}: other users can read ${path}; run chmod 600 ${path}`,
       });
     }
     return readFileSync(path, "utf8");
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    throw new AppError("CONFIG_INVALID", { message: `${where}: ${path} cannot be read.`, cause });
+    throw new AppError("CONFIG_INVALID", { message: `${redacted(where)}: ${redacted(path)} cannot be read.`, cause });
   }
 }
 
@@ -72,6 +72,26 @@ export function readClosedFile(file: string, where: string = file): string {
  */
 export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {
   return ofText(readClosedFile(file, where), where);
+}
+
+/**
+ * The networks that a key file names for its key: `networks` of a JSON object with a `privateKey`; undefined where the file
+ * names none. They are texts, unchecked.
+ * @throws AppError CONFIG_INVALID naming `where`.
+ */
+export function readKeyNetworks(file: string, where: string = file): readonly string[] | undefined {
+  const text = readClosedFile(file, where);
+  if (!/^\s*\{/.test(text)) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text) as unknown;
+  } catch {
+    throw new AppError("CONFIG_INVALID", { message: `${where}: it is not JSON.` });
+  }
+  const networks = isRecord(value) ? value.networks : undefined;
+  if (networks === undefined) return undefined;
+  if (Array.isArray(networks) && networks.every((network) => typeof network === "string")) return networks;
+  throw new AppError("CONFIG_INVALID", { message: `${where}: networks: expected a list such as ["eip155:8453"].` });
 }
 
 /**

@@ -37,7 +37,12 @@ const SETTLEMENT = {
     10_000,
     "How long a settlement waits for others to share its transaction, in milliseconds.",
   ),
-  maxBatch: integer(50, 1, 200, "Most settlements in one transaction."),
+  maxBatch: integer(
+    50,
+    1,
+    200,
+    "Maximum number of settlements in one transaction; 8 where the settlement contract is not deployed.",
+  ),
   maxFeePerGasGwei: decimal(
     5,
     0.000001,

@@ -1,7 +1,7 @@
 import { type Address, bytesToHex0x } from "@turnpike/base";
 import { keccak256 } from "@turnpike/crypto";
 import { MULTICALL3_ADDRESS, USDC_ADDRESS } from "./constants.ts";
-import { multicall3, testUsd } from "./generated/contracts.ts";
+import { multicall3, settlementBatch, testUsd } from "./generated/contracts.ts";
 import { devRpc } from "./rpc.ts";
 
 /** Who holds how much of the test token, in its smallest unit. */
@@ -51,11 +51,12 @@ export async function setCode(rpcUrl: string, address: Address, code: `0x${strin
   await devRpc(rpcUrl, "anvil_setCode", [address, code]);
 }
 
-/** Puts the test token and Multicall3 in place and gives each holder its balance. Doing it again is harmless. */
+/** Puts the test token and the contracts that settlements use in place and gives each holder its balance. Doing it again is harmless. */
 export async function deployTestToken(rpcUrl: string, options: TestTokenOptions): Promise<void> {
   const asset = options.asset ?? USDC_ADDRESS;
   await setCode(rpcUrl, asset, options.code ?? testUsd.deployedBytecode);
   await setCode(rpcUrl, MULTICALL3_ADDRESS, multicall3.deployedBytecode);
+  await setCode(rpcUrl, settlementBatch.address, settlementBatch.deployedBytecode);
   for (const holder of options.holders) await setTokenBalance(rpcUrl, holder, asset);
 }
 

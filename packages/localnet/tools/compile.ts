@@ -1,22 +1,42 @@
 /**
- * Compiles contracts/*.sol with the npm package `solc` into src/generated/contracts.ts.
- * `--check` writes nothing and fails when the generated file is stale.
+ * Compiles the contracts of localnet and payment with the npm package `solc` into a src/generated/contracts.ts of each.
+ * `--check` writes nothing and fails when a generated file is stale.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { AppError, isRecord } from "@turnpike/base";
-
-const sourceFolder = new URL("../contracts/", import.meta.url);
-const output = new URL("../src/generated/contracts.ts", import.meta.url);
+import { AppError, bytesToHex0x, concatBytes, hexToBytes, isRecord } from "@turnpike/base";
+import { keccak256 } from "@turnpike/crypto";
 
 interface Solc {
   compile(input: string): string;
   version(): string;
 }
 
-function loadSolc(): Solc {
-  return createRequire(import.meta.url)("solc") as Solc;
+interface Contracts {
+  /** Folder of their sources, below packages/. */
+  readonly folder: string;
+  readonly evmVersion: string;
 }
+
+const TEST_CONTRACTS: Contracts = { folder: "localnet/contracts", evmVersion: "cancun" };
+// The oldest version that all settlement chains have: other bytes would be another address.
+const SETTLEMENT_CONTRACTS: Contracts = { folder: "payment/contracts", evmVersion: "paris" };
+
+/** The generated file of each package, and its contracts. A local chain has those of the settlement in place, too. */
+const OUTPUTS: readonly (readonly [path: string, contracts: readonly Contracts[]])[] = [
+  ["localnet/src/generated/contracts.ts", [TEST_CONTRACTS, SETTLEMENT_CONTRACTS]],
+  ["payment/src/generated/contracts.ts", [SETTLEMENT_CONTRACTS]],
+];
+
+/**
+ * The proxy through which contracts have the same address on every chain: it deploys what it is sent by CREATE2, with the
+ * first 32 bytes as salt (github.com/Arachnid/deterministic-deployment-proxy).
+ */
+const DEPLOYMENT_PROXY = "0x4e59b44847b379578588920cA78FbF26c0B4956C";
+const SALT = new Uint8Array(32);
+
+const packages = new URL("../../", import.meta.url);
+const solc = createRequire(import.meta.url)("solc") as Solc;
 
 function member(value: unknown, ...path: readonly string[]): unknown {
   let at = value;
@@ -24,18 +44,25 @@ function member(value: unknown, ...path: readonly string[]): unknown {
   return at;
 }
 
-function compileAll(): string {
-  const solc = loadSolc();
-  const files = readdirSync(sourceFolder)
+/** Address of a contract without constructor arguments that the {@link DEPLOYMENT_PROXY} deploys (EIP-1014). */
+function deployedAddress(bytecode: string): string {
+  const code = hexToBytes(bytecode);
+  const proxy = hexToBytes(DEPLOYMENT_PROXY);
+  if (code === undefined || proxy === undefined) throw new AppError("INTERNAL");
+  const hash = keccak256(concatBytes(Uint8Array.of(0xff), proxy, SALT, keccak256(code)));
+  return bytesToHex0x(hash.subarray(12));
+}
+
+function compile({ folder, evmVersion }: Contracts): string[] {
+  const source = new URL(`${folder}/`, packages);
+  const files = readdirSync(source)
     .filter((name) => name.endsWith(".sol"))
     .sort();
   const input = {
     language: "Solidity",
-    sources: Object.fromEntries(
-      files.map((name) => [name, { content: readFileSync(new URL(name, sourceFolder), "utf8") }]),
-    ),
+    sources: Object.fromEntries(files.map((name) => [name, { content: readFileSync(new URL(name, source), "utf8") }])),
     settings: {
-      evmVersion: "cancun",
+      evmVersion,
       optimizer: { enabled: true, runs: 10_000 },
       // without a metadata hash the bytecode depends on the code alone, not on comments
       metadata: { bytecodeHash: "none", appendCBOR: false },
@@ -46,32 +73,44 @@ function compileAll(): string {
   const errors = member(result, "errors");
   const messages = Array.isArray(errors) ? errors.map((error) => String(member(error, "formattedMessage"))) : [];
   if (messages.length > 0) throw new AppError("CONFIG_INVALID", { message: messages.join("\n") });
-  const parts = files.map((file) => {
+  return files.map((file) => {
     const name = file.slice(0, -".sol".length);
     const contract = member(result, "contracts", file, name);
+    const bytecode = `0x${String(member(contract, "evm", "bytecode", "object"))}`;
     const fields = {
       abi: member(contract, "abi"),
-      bytecode: `0x${String(member(contract, "evm", "bytecode", "object"))}`,
+      bytecode,
       deployedBytecode: `0x${String(member(contract, "evm", "deployedBytecode", "object"))}`,
+      ...(folder === SETTLEMENT_CONTRACTS.folder
+        ? { address: deployedAddress(bytecode), deployment: { to: DEPLOYMENT_PROXY, data: deploymentData(bytecode) } }
+        : {}),
     };
     const constant = name[0]?.toLowerCase() + name.slice(1);
-    return `/** Compiled contracts/${file}. */\nexport const ${constant} = ${JSON.stringify(fields, undefined, 1)} as const;\n`;
+    return `/** Compiled ${folder}/${file}. */\nexport const ${constant} = ${JSON.stringify(fields, undefined, 1)} as const;\n`;
   });
-  return `// Generated by tools/compile.ts with solc ${solc.version().split("+")[0]}; do not edit.\n${parts.join("\n")}`;
 }
 
-const wanted = compileAll();
-if (process.argv.includes("--check")) {
-  let found = "";
+function deploymentData(bytecode: string): string {
+  return `${bytesToHex0x(SALT)}${bytecode.slice(2)}`;
+}
+
+const HEAD = `// Generated by packages/localnet/tools/compile.ts with solc ${solc.version().split("+")[0]}; do not edit.\n`;
+
+for (const [path, contracts] of OUTPUTS) {
+  const output = new URL(path, packages);
+  const expected = HEAD + contracts.flatMap(compile).join("\n");
+  if (!process.argv.includes("--check")) {
+    writeFileSync(output, expected);
+    continue;
+  }
+  let present = "";
   try {
-    found = readFileSync(output, "utf8");
+    present = readFileSync(output, "utf8");
   } catch {
     // a missing file is stale
   }
-  if (found !== wanted) {
-    process.stderr.write("src/generated/contracts.ts is stale: run node packages/localnet/tools/compile.ts\n");
+  if (present !== expected) {
+    process.stderr.write(`packages/${path} is stale: run node packages/localnet/tools/compile.ts\n`);
     process.exitCode = 1;
   }
-} else {
-  writeFileSync(output, wanted);
 }

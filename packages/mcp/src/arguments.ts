@@ -1,7 +1,6 @@
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
-import { AppError } from "@turnpike/base";
-import type { core, z } from "zod";
-import { oneLine } from "./fence.ts";
+import { AppError, nearest, visibleLine } from "@turnpike/base";
+import { type core, z } from "zod";
 
 /** A service's id, as every gateway of ours writes it. */
 export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -80,14 +79,29 @@ function faultText(issue: core.$ZodRawIssue): string | undefined {
   return issue.origin === "string" ? `must have ${limit} characters` : `must be ${limit}`;
 }
 
-/** Checks arguments. @throws AppError INVALID_PARAMS that names each fault; nothing was signed. */
-export function readArguments<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
-  const read = schema.safeParse(fixed(given), { error: faultText });
-  if (read.success) return read.data;
-  const faults = read.error.issues
-    .slice(0, 8)
-    .map(({ path, message }) => `${path.length === 0 ? "arguments" : path.join(".")}: ${message}`);
+/** Faults of an issue, each with the argument that it is about. */
+function faultsOf(issue: core.$ZodIssue, names: readonly string[]): string[] {
+  if (issue.code !== "unrecognized_keys") {
+    return [`${issue.path.length === 0 ? "arguments" : issue.path.join(".")}: ${issue.message}`];
+  }
+  const known = names.length === 0 ? "there are none" : `the tool takes ${names.join(", ")}`;
+  return issue.keys.map((key) => {
+    const guess = nearest(key, names);
+    const hint = guess === undefined ? "" : ` Did you mean ${guess}?`;
+    return `${visibleLine(key, 60)}: is not an argument; ${known}.${hint}`;
+  });
+}
+
+/**
+ * Checks arguments. One that the tool does not have is refused: a misspelt cap would else be no cap.
+ * @throws AppError INVALID_PARAMS that names each fault; nothing was signed.
+ */
+export function readArguments<Schema extends z.ZodObject>(schema: Schema, given: unknown): z.output<Schema> {
+  const read = z.strictObject(schema.shape).safeParse(fixed(given), { error: faultText });
+  if (read.success) return read.data as z.output<Schema>;
+  const names = Object.keys(schema.shape);
+  const faults = read.error.issues.flatMap((issue) => faultsOf(issue, names)).slice(0, 8);
   throw new AppError("INVALID_PARAMS", {
-    message: `The arguments are not valid; nothing was signed. ${oneLine(faults.join("; "), 800)}`,
+    message: `The arguments are not valid; nothing was signed. ${visibleLine(faults.join("; "), 800)}`,
   });
 }

@@ -1,6 +1,14 @@
-import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
+import { createHash } from "node:crypto";
+import {
+  AppError,
+  type Clock,
+  type ForeignJson,
+  ForeignJsonReader,
+  isAppError,
+  isRecord,
+  visibleLine,
+} from "@turnpike/base";
 import { SERVICE_ID } from "./arguments.ts";
-import { oneLine } from "./fence.ts";
 
 /** A service as `/services.json` lists it, with every text bounded. */
 export interface ServiceFacts {
@@ -30,18 +38,27 @@ export interface RouteFacts {
 
 /** Most operations of a service that are read; a list as long as this may be cut. */
 export const MAX_LISTED_OPERATIONS = 2_000;
-const MAX_DOCUMENT_BYTES = 16 * 1_048_576;
+/** Maximum size of the two documents after decompression. */
+const MAX_LIST_BYTES = 4 * 1_048_576;
+const MAX_DESCRIPTION_BYTES = 16 * 1_048_576;
+const MAX_DEPTH = 64;
+const MAX_DOCUMENT_VALUES = 500_000;
 const MAX_SERVICES = 5_000;
 const LIST_AGE_MS = 15_000;
 const DESCRIPTION_AGE_MS = 300_000;
 const REQUEST_TIMEOUT_MS = 20_000;
+const MAX_KEPT_ROUTES = 256;
 const MAX_REF_DEPTH = 12;
+/** Maximum size of the schemas of one route, with references filled in. */
 const MAX_NODES = 5_000;
+const MAX_REFERENCES = 500;
+const MAX_CHARACTERS = 200_000;
+const MAX_POINTER_LENGTH = 300;
 
-const textOf = (value: unknown, most: number): string => (typeof value === "string" ? oneLine(value, most) : "");
+const textOf = (value: unknown, most: number): string => (typeof value === "string" ? visibleLine(value, most) : "");
 const textsOf = (value: unknown, most: number, length: number): string[] =>
   Array.isArray(value)
-    ? value.flatMap((one: unknown) => (typeof one === "string" ? [oneLine(one, length)] : [])).slice(0, most)
+    ? value.flatMap((one: unknown) => (typeof one === "string" ? [visibleLine(one, length)] : [])).slice(0, most)
     : [];
 
 function serviceOf(item: unknown): ServiceFacts[] {
@@ -57,7 +74,7 @@ function serviceOf(item: unknown): ServiceFacts[] {
       priceUsd: /^\d+(\.\d+)?$/.test(price) ? price : "unknown",
       servesNow: item.serves !== false,
       paid: item.paid !== false,
-      relayUrl: typeof item.relayUrl === "string" ? oneLine(item.relayUrl, 300) : undefined,
+      relayUrl: typeof item.relayUrl === "string" ? visibleLine(item.relayUrl, 300) : undefined,
       maxBodyBytes: typeof item.maxBodyBytes === "number" ? item.maxBodyBytes : undefined,
       example: item.example,
       operations: textsOf(item.methods, MAX_LISTED_OPERATIONS, 200),
@@ -65,9 +82,13 @@ function serviceOf(item: unknown): ServiceFacts[] {
   ];
 }
 
-/** Fills in `$ref`s of a document, bounded in depth and number. */
+const LEFT_OUT = "(left out: too large)";
+
+/** Fills in `$ref`s of a document, bounded in depth, nodes, references and characters, whatever refers to what. */
 function filledIn(root: unknown, value: unknown): unknown {
-  let nodes = 0;
+  let nodesLeft = MAX_NODES;
+  let referencesLeft = MAX_REFERENCES;
+  let charactersLeft = MAX_CHARACTERS;
   const target = (pointer: string): unknown =>
     pointer
       .slice(2)
@@ -75,14 +96,38 @@ function filledIn(root: unknown, value: unknown): unknown {
       .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
       .reduce<unknown>((at, part) => (isRecord(at) && Object.hasOwn(at, part) ? at[part] : undefined), root);
   const walk = (at: unknown, depth: number): unknown => {
-    nodes += 1;
-    if (nodes > MAX_NODES || depth > 40) return "(left out: too large)";
-    if (Array.isArray(at)) return at.map((one) => walk(one, depth + 1));
-    if (!isRecord(at)) return at;
-    if (typeof at.$ref === "string" && at.$ref.startsWith("#/")) {
-      return depth > MAX_REF_DEPTH ? { description: at.$ref } : walk(target(at.$ref), depth + 1);
+    nodesLeft -= 1;
+    if (nodesLeft < 0 || charactersLeft < 0 || depth > MAX_DEPTH) return LEFT_OUT;
+    if (typeof at === "string") {
+      charactersLeft -= at.length;
+      return charactersLeft < 0 ? LEFT_OUT : at;
     }
-    return Object.fromEntries(Object.entries(at).map(([key, inner]) => [key, walk(inner, depth + 1)]));
+    if (typeof at !== "object" || at === null) return at;
+    if (isRecord(at) && typeof at.$ref === "string" && at.$ref.startsWith("#/")) {
+      if (at.$ref.length > MAX_POINTER_LENGTH) return LEFT_OUT;
+      referencesLeft -= 1;
+      charactersLeft -= at.$ref.length;
+      return depth > MAX_REF_DEPTH || referencesLeft < 0 ? { description: at.$ref } : walk(target(at.$ref), depth + 1);
+    }
+    // Members behind the bound are not even listed: each level of a document may have a million.
+    if (Array.isArray(at)) {
+      const items: unknown[] = [];
+      for (const one of at) {
+        items.push(walk(one, depth + 1));
+        if (nodesLeft < 0) break;
+      }
+      return items;
+    }
+    const members: [string, unknown][] = [];
+    for (const key in at) {
+      charactersLeft -= key.length;
+      if (nodesLeft < 0 || charactersLeft < 0) {
+        members.push([LEFT_OUT, true]);
+        break;
+      }
+      members.push([key, walk((at as Record<string, unknown>)[key], depth + 1)]);
+    }
+    return Object.fromEntries(members);
   };
   return walk(value, 0);
 }
@@ -99,12 +144,91 @@ function routeOf(description: unknown, serviceId: string): RouteFacts | undefine
   return { request: filledIn(description, request), answer: member(envelope, "properties", "data") };
 }
 
+/** A gateway's description of its routes, and what was read of it. */
+class Description {
+  readonly #json: unknown;
+  readonly #routes = new Map<string, RouteFacts | undefined>();
+
+  constructor(json: unknown) {
+    this.#json = json;
+  }
+
+  /** `serviceId` is one of the gateway's list, or was asked for: the number of routes that are kept is bounded. */
+  route(serviceId: string): RouteFacts | undefined {
+    if (this.#routes.has(serviceId)) return this.#routes.get(serviceId);
+    const route = routeOf(this.#json, serviceId);
+    if (this.#routes.size < MAX_KEPT_ROUTES) this.#routes.set(serviceId, route);
+    return route;
+  }
+}
+
+interface DocumentOptions<Facts> {
+  readonly path: string;
+  readonly maxAgeMs: number;
+  readonly maxBytes: number;
+  /** Makes what is kept of the parsed document; undefined stands for a gateway that has none. */
+  readonly read: (json: unknown) => Facts;
+}
+
+/** A document's body, checked while it arrived, and parsed only where it is a new version. */
+interface Body {
+  readonly digest: string;
+  readonly read: () => ForeignJson;
+}
+
+/** Requests a document, with bounds; undefined when the gateway has none. */
+type Fetch = (path: string, maxBytes: number) => Promise<Body | undefined>;
+
+/** One document: requested at most once at a time, and read once for each version of its bytes. */
+class KeptDocument<Facts> {
+  readonly #opts: DocumentOptions<Facts>;
+  readonly #fetch: Fetch;
+  #recent: { readonly atMs: number; readonly facts: Promise<Facts> } | undefined;
+  #version: { readonly digest: string; readonly facts: Facts } | undefined;
+
+  constructor(opts: DocumentOptions<Facts>, modules: { readonly fetch: Fetch }) {
+    this.#opts = opts;
+    this.#fetch = modules.fetch;
+  }
+
+  /** A caller that goes away does not end what others wait for. */
+  facts(nowMs: number): Promise<Facts> {
+    const { maxAgeMs } = this.#opts;
+    if (this.#recent !== undefined && nowMs - this.#recent.atMs < maxAgeMs) return this.#recent.facts;
+    const facts = this.#load();
+    this.#recent = { atMs: nowMs, facts };
+    facts.catch(() => {
+      if (this.#recent?.facts === facts) this.#recent = undefined;
+    });
+    return facts;
+  }
+
+  async #load(): Promise<Facts> {
+    const { path, maxBytes, read } = this.#opts;
+    const body = await this.#fetch(path, maxBytes);
+    if (body === undefined) return read(undefined);
+    const { digest } = body;
+    if (this.#version?.digest === digest) return this.#version.facts;
+    const json = body.read();
+    if (!json.ok) {
+      const isTooLarge = json.fault === "size" || json.fault === "values";
+      throw isTooLarge
+        ? new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is too large to read.` })
+        : new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} is not JSON that can be read.` });
+    }
+    const facts = read(json.value);
+    this.#version = { digest, facts };
+    return facts;
+  }
+}
+
 /** The documents of a gateway, read over HTTP and kept for a short time. */
 export class GatewayDocuments {
   readonly #gateway: string;
   readonly #fetch: typeof globalThis.fetch;
   readonly #clock: Clock;
-  readonly #kept = new Map<string, { readonly atMs: number; readonly value: Promise<unknown> }>();
+  readonly #list: KeptDocument<readonly ServiceFacts[] | undefined>;
+  readonly #description: KeptDocument<Description>;
 
   /** `gateway` is its base URL, without a slash at its end. */
   constructor(
@@ -114,57 +238,62 @@ export class GatewayDocuments {
     this.#gateway = opts.gateway;
     this.#fetch = modules.fetch ?? globalThis.fetch;
     this.#clock = modules.clock;
+    const inner = { fetch: (path: string, maxBytes: number) => this.#read(path, maxBytes) };
+    this.#list = new KeptDocument(
+      {
+        path: "/services.json",
+        maxAgeMs: LIST_AGE_MS,
+        maxBytes: MAX_LIST_BYTES,
+        read: (json) => (Array.isArray(json) ? json.slice(0, MAX_SERVICES).flatMap(serviceOf) : undefined),
+      },
+      inner,
+    );
+    this.#description = new KeptDocument(
+      {
+        path: "/openapi.json",
+        maxAgeMs: DESCRIPTION_AGE_MS,
+        maxBytes: MAX_DESCRIPTION_BYTES,
+        read: (json) => new Description(json),
+      },
+      inner,
+    );
   }
 
-  /** @throws AppError GATEWAY_UNREACHABLE; NOT_FOUND when the gateway has no such list. */
+  /** @throws AppError GATEWAY_UNREACHABLE; ANSWER_TOO_LARGE; NOT_FOUND when the gateway has no such list. */
   async services(signal?: AbortSignal): Promise<readonly ServiceFacts[]> {
-    const list = await this.#document("/services.json", LIST_AGE_MS, signal);
-    if (!Array.isArray(list)) {
+    signal?.throwIfAborted();
+    const services = await this.#list.facts(this.#clock.monotonicMs());
+    if (services === undefined) {
       throw new AppError("NOT_FOUND", { message: "This gateway has no list of services at /services.json." });
     }
-    return list.slice(0, MAX_SERVICES).flatMap(serviceOf);
+    return services;
   }
 
-  /** Undefined when the description has no such route. @throws AppError GATEWAY_UNREACHABLE. */
+  /** Undefined when the description has no such route. @throws AppError GATEWAY_UNREACHABLE; ANSWER_TOO_LARGE. */
   async route(serviceId: string, signal?: AbortSignal): Promise<RouteFacts | undefined> {
-    return routeOf(await this.#document("/openapi.json", DESCRIPTION_AGE_MS, signal), serviceId);
-  }
-
-  /** One request at a time for each document. A caller that goes away does not end what others wait for. */
-  async #document(path: string, maxAgeMs: number, signal: AbortSignal | undefined): Promise<unknown> {
     signal?.throwIfAborted();
-    const now = this.#clock.monotonicMs();
-    const kept = this.#kept.get(path);
-    if (kept !== undefined && now - kept.atMs < maxAgeMs) return kept.value;
-    const value = this.#read(path);
-    this.#kept.set(path, { atMs: now, value });
-    value.catch(() => {
-      if (this.#kept.get(path)?.value === value) this.#kept.delete(path);
-    });
-    return value;
+    return (await this.#description.facts(this.#clock.monotonicMs())).route(serviceId);
   }
 
-  async #read(path: string): Promise<unknown> {
+  /** The body of a document; undefined when the gateway has none. */
+  async #read(path: string, maxBytes: number): Promise<Body | undefined> {
     try {
       const answer = await this.#fetch(`${this.#gateway}${path}`, {
         headers: { accept: "application/json" },
         redirect: "error",
         signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       });
-      const parts: Uint8Array[] = [];
-      let length = 0;
+      const reader = new ForeignJsonReader({ maxBytes, maxDepth: MAX_DEPTH, maxValues: MAX_DOCUMENT_VALUES });
+      const hash = createHash("sha256");
       for await (const part of answer.body ?? []) {
-        length += part.length;
-        if (length > MAX_DOCUMENT_BYTES) {
-          throw new AppError("ANSWER_TOO_LARGE", { message: `The gateway's ${path} is too large to read.` });
-        }
-        parts.push(part);
+        if (!reader.write(part)) break;
+        hash.update(part);
       }
       if (answer.status === 404) return undefined;
       if (answer.status !== 200) {
         throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway answered ${answer.status} for ${path}.` });
       }
-      return JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown;
+      return { digest: hash.digest("hex"), read: () => reader.end() };
     } catch (cause) {
       if (isAppError(cause)) throw cause;
       throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} cannot be read.`, cause });

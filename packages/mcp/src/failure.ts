@@ -1,17 +1,29 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
-import { ERRORS, type ErrorCode, errorRow, isAppError, type Log } from "@turnpike/base";
+import { AppError, ERRORS, type ErrorCode, errorRow, isAppError, type Log, visibleLine } from "@turnpike/base";
 import type { PurchaseResult } from "@turnpike/client";
-import { oneLine, withoutPayment } from "./fence.ts";
+import { withoutPayment } from "./fence.ts";
 import { type CallRecord, usdOf } from "./mcp-session.ts";
+import { THIRD_PARTY_NOTICE, toolResult } from "./result.ts";
 
-/** Most characters of a gateway's message that are passed on. */
+/** Maximum characters of others' words that are passed on with a failure. */
 const MAX_QUOTED_CHARACTERS = 600;
+const MAX_MESSAGE_CHARACTERS = 1_200;
+
+/** An error that others' words explain: they are fenced, and are no part of its message. */
+export class QuotedError extends AppError {
+  readonly thirdParty: string | undefined;
+
+  constructor(code: ErrorCode, message: string, thirdParty: string | undefined) {
+    super(code, { message });
+    this.thirdParty = thirdParty;
+  }
+}
 
 /** What to do next, where the registry's advice is for people at a command line. */
 const NEXT: Partial<Record<ErrorCode, string>> = {
   SPEND_CAP:
-    "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted. Get a " +
-    "new quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
+    "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted or " +
+    "listed. Get a quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
   BUDGET_SPENT:
     "Stop buying in this session and tell the user: only the user can raise the budget, with --per-session or --total.",
   METHOD_NOT_ALLOWED: "Call describe_service for the operations; only those that it names are sold.",
@@ -21,7 +33,8 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   NOT_FOUND: "Call search_services for what is offered, and get_spending for payments that are open.",
   NO_SUPPLIERS: "Try again later, or take another service: search_services says which answer now.",
   GATEWAY_UNREACHABLE: "Try again in a while; if it lasts, tell the user that the gateway cannot be reached.",
-  PAYMENT_OPTION_UNKNOWN: "This buyer cannot pay here: tell the user.",
+  PAYMENT_OPTION_UNKNOWN:
+    "This buyer cannot pay here: tell the user, who alone can allow another network, with --network.",
   PAYMENT_INSUFFICIENT_FUNDS: "The buyer's account holds too little: tell the user; get_spending names the account.",
   PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
   PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
@@ -62,6 +75,28 @@ function chargeText(record: CallRecord | undefined, code: string): string {
   }
 }
 
+/**
+ * Next step after a signature. It follows from the payment's state alone: a gateway that could choose it would have
+ * itself paid again.
+ */
+function nextAfterSignature(record: CallRecord): string | undefined {
+  switch (record.state) {
+    case "open":
+      return resumeText(record);
+    case "charged":
+      return "Do not buy it again. Tell the user that this payment was charged, or may have been, without an answer.";
+    case "uncharged":
+    case "unserved":
+      return (
+        "The identical request presents the same payment again, and signs nothing new before that one can no longer be " +
+        "taken. A changed request would be a second payment beside it: make one only if your request was wrong, " +
+        "and tell the user that it costs the price again."
+      );
+    default:
+      return undefined;
+  }
+}
+
 function resumeText(record: CallRecord): string {
   return (
     `Do not buy it anew. Call resume_payment with payment_id "${record.paymentId ?? ""}": it presents the same ` +
@@ -72,7 +107,10 @@ function resumeText(record: CallRecord): string {
 /** One failure, for a model and for a program. */
 export interface ToolFailure {
   readonly code: string;
+  /** The server's own sentence. */
   readonly message: string;
+  /** Words of others that explain it. */
+  readonly thirdParty?: string | undefined;
   readonly retryable: boolean;
   readonly record?: CallRecord;
   readonly next?: string;
@@ -84,45 +122,44 @@ export interface ToolFailure {
 export function failureResult(failure: ToolFailure): CallToolResult {
   const { code, record, settlementId } = failure;
   const message = withoutPayment(failure.message, record?.payment);
-  const next = record?.state === "open" ? resumeText(record) : (failure.next ?? nextOf(code));
+  const signedNext = record === undefined ? undefined : nextAfterSignature(record);
+  const next = signedNext ?? failure.next ?? nextOf(code);
+  const isRetryable =
+    signedNext === undefined ? failure.retryable : record?.state === "open" || record?.state === "unserved";
   const settled = isSettlementId(settlementId) ? ` The gateway's id of the payment is ${settlementId}.` : "";
-  const text = [`error ${code}: ${message}`, `payment: ${chargeText(record, code)}${settled}`, `next: ${next}`].join(
-    "\n",
-  );
-  return {
-    isError: true,
-    content: [{ type: "text", text }],
-    _meta: {
-      "turnpike/error": {
-        code,
-        message,
-        next,
-        retryable: failure.retryable,
-        payment: {
-          state: record?.state ?? "unsigned",
-          ...(record?.microUsd === undefined || record.state === "unsigned" ? {} : { usd: usdOf(record.microUsd) }),
-          ...(record?.state === "open" && record.paymentId !== undefined ? { payment_id: record.paymentId } : {}),
-        },
+  const lines = [`error ${code}: ${message}`, `payment: ${chargeText(record, code)}${settled}`, `next: ${next}`];
+  const thirdParty =
+    failure.thirdParty === undefined
+      ? undefined
+      : visibleLine(withoutPayment(failure.thirdParty, record?.payment), MAX_QUOTED_CHARACTERS);
+  return toolResult({
+    own: lines.join("\n"),
+    thirdParty,
+    error: {
+      code,
+      message,
+      next,
+      retryable: isRetryable,
+      payment: {
+        state: record?.state ?? "unsigned",
+        ...(record?.microUsd === undefined || record.state === "unsigned" ? {} : { usd: usdOf(record.microUsd) }),
+        ...(record?.state === "open" && record.paymentId !== undefined ? { payment_id: record.paymentId } : {}),
       },
+      ...(thirdParty === undefined ? {} : { third_party: { notice: THIRD_PARTY_NOTICE, text: thirdParty } }),
     },
-  };
-}
-
-/** A gateway's message as one bounded JSON string, for use inside a sentence of the server. */
-export function quoted(message: string): string {
-  return JSON.stringify(oneLine(message, MAX_QUOTED_CHARACTERS));
+  });
 }
 
 type Refused = Extract<PurchaseResult, { kind: "refused" }>;
 
-/** The result of a call that the gateway refused. Its message is quoted: it is third-party text. */
+/** The result of a call that the gateway refused. Its message, and a code that is not of the registry, are third-party text. */
 export function refusalResult(result: Refused, record: CallRecord): CallToolResult {
-  const code = /^[A-Z][A-Z0-9_]{1,60}$/.test(result.code) ? result.code : "INTERNAL";
-  const message = quoted(withoutPayment(result.message, record.payment));
+  const isKnown = Object.hasOwn(ERRORS, result.code);
   const { settlementId } = result.receipt ?? {};
   return failureResult({
-    code,
-    message: `The call was refused with status ${result.status}. The gateway's words: ${message}`,
+    code: isKnown ? result.code : `HTTP_${result.status}`,
+    message: `The call was refused with status ${result.status}.`,
+    thirdParty: isKnown ? result.message : `${result.code}: ${result.message}`,
     retryable: result.retryable,
     record,
     ...(settlementId === undefined ? {} : { settlementId }),
@@ -133,8 +170,9 @@ export function refusalResult(result: Refused, record: CallRecord): CallToolResu
 export function errorResult(error: unknown, record: CallRecord | undefined, log: Log): CallToolResult {
   const more = record === undefined ? {} : { record };
   if (isAppError(error)) {
-    const message = oneLine(error.message, 1_200);
-    return failureResult({ code: error.code, message, retryable: errorRow(error.code).retryable, ...more });
+    const message = visibleLine(error.message, MAX_MESSAGE_CHARACTERS);
+    const thirdParty = error instanceof QuotedError ? error.thirdParty : undefined;
+    return failureResult({ code: error.code, message, thirdParty, retryable: errorRow(error.code).retryable, ...more });
   }
   const name = error instanceof Error ? error.name : typeof error;
   if (name === "AbortError" || name === "TimeoutError") {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import { fc } from "@turnpike/testkit/property";
-import { fence, oneLine, visible } from "./fence.ts";
+import { fence } from "./fence.ts";
 
 const anyText = fc.string({ unit: anyCodePoint, maxLength: 300 });
 
@@ -16,7 +16,7 @@ test("attack: no text ends its fence, or holds a character that is not seen", ()
       assert.equal(last, `THIRD-PARTY-DATA ${boundary}>>>`);
       assert.deepEqual(more, []);
       assert.ok(inner.length <= most && inner.isWellFormed());
-      assert.doesNotMatch(inner, /(?!\u200c|\u200d)[\p{Cc}\p{Cf}\u2028\u2029]/u);
+      assert.doesNotMatch(inner, /(?! )[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/u);
       if (!fenced.cut) assert.equal(JSON.parse(inner), text);
     }),
   );
@@ -27,17 +27,9 @@ test("each fence has a code of its own", () => {
   assert.equal(new Set(codes).size, 100);
 });
 
-test("hidden characters are written out; joiners of words and emoji stay", () => {
-  assert.equal(visible("a\u202eb\u200b\u{e0041}\u0000"), "a\\u202eb\\u200b\\udb40\\udc41\\u0000");
-  assert.equal(visible("👩\u200d💻 می\u200cخواهم"), "👩\u200d💻 می\u200cخواهم");
-});
-
-test("one line is one line, and bounded", () => {
-  fc.assert(
-    fc.property(anyText, (text) => {
-      const line = oneLine(text, 40);
-      assert.doesNotMatch(line, /[\n\r\u2028\u2029\u0085]/);
-      assert.ok(line.length <= 41);
-    }),
-  );
+test("attack: what is escaped is bounded by what is shown, not by what was sent", () => {
+  const fenced = fence("\u{e0041}".repeat(1_000_000), 1_000);
+  assert.ok(fenced.cut && fenced.text.length < 1_200);
+  assert.deepEqual([fenced.characters, fenced.shownCharacters], [2_000_000, 1_000]);
+  assert.match(fenced.notice, /the first 1000 of 2000000 characters/);
 });

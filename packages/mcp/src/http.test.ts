@@ -8,7 +8,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { isAppError, silentLog, systemClock } from "@turnpike/base";
 import { createClient, memoryJournal } from "@turnpike/client";
 import { virtualClock } from "@turnpike/testkit";
-import { countingSigner, errorOf, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
+import { countingSigner, errorOf, receipt, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
 import { GatewayDocuments, type McpHttpOptions, type McpHttpServer, McpSession, serveMcpHttp } from "./index.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
@@ -208,11 +208,8 @@ suite("MCP over streamable HTTP", () => {
     const { promise: arrived, resolve } = Promise.withResolvers<() => void>();
     gateway.onPaid = (_, response) => {
       const body = JSON.stringify({ portal: { schemaCheck: "passed" }, data: "late" });
-      const receipt = Buffer.from(JSON.stringify({ success: true, transaction: "0x1", network: "eip155:84532" }));
       resolve(() => {
-        response
-          .writeHead(200, { "content-type": "application/json", "payment-response": receipt.toString("base64") })
-          .end(body);
+        response.writeHead(200, { "content-type": "application/json", ...receipt() }).end(body);
       });
       return true;
     };

@@ -9,6 +9,7 @@ import {
   ConnectionGuard,
   createGuardedServer,
   createHostCheck,
+  ForeignJsonReader,
   isLoopbackHost,
 } from "@turnpike/base";
 import { corsHeaders, type Refusal, refusalOf, refuse } from "./http-guard.ts";
@@ -62,6 +63,9 @@ const MAX_OF_CLIENT = 250;
 const REQUEST_TIMEOUT_MS = 30_000;
 const SWEEP_MS = 15_000;
 
+/** Bounds of one message, beside its size. */
+const MESSAGE_LIMITS = { maxDepth: 128, maxValues: 100_000 } as const;
+
 /** The body as JSON; a refusal when it is none, or too large. */
 async function bodyOf(
   request: IncomingMessage,
@@ -70,7 +74,7 @@ async function bodyOf(
   if (!/^application\/json\s*(;|$)/i.test(request.headers["content-type"] ?? "")) {
     return { refusal: { status: 415, message: "Send Content-Type: application/json." } };
   }
-  const parts: Buffer[] = [];
+  const reader = new ForeignJsonReader({ ...MESSAGE_LIMITS, maxBytes });
   let length = 0;
   for await (const part of request as AsyncIterable<Buffer>) {
     length += part.length;
@@ -78,13 +82,14 @@ async function bodyOf(
       const message = `The body is larger than ${maxBytes} bytes.`;
       return { refusal: { status: 413, message, headers: { connection: "close" } } };
     }
-    parts.push(part);
+    // What is refused is read to its end nevertheless: else the connection ends before the refusal is sent.
+    reader.write(part);
   }
-  try {
-    return { json: JSON.parse(Buffer.concat(parts).toString("utf8")) as unknown };
-  } catch {
-    return { refusal: { status: 400, message: "The body is not JSON." } };
-  }
+  const read = reader.end();
+  if (read.ok) return { json: read.value };
+  const { maxDepth, maxValues } = MESSAGE_LIMITS;
+  const message = `The body is not JSON of at most ${maxDepth} levels and ${maxValues} values.`;
+  return { refusal: { status: 400, message } };
 }
 
 class Endpoint {

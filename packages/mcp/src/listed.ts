@@ -1,6 +1,6 @@
-import { AppError, isRecord, nearest } from "@turnpike/base";
+import { isRecord, nearest, visibleLine } from "@turnpike/base";
 import { type GatewayDocuments, MAX_LISTED_OPERATIONS, type ServiceFacts } from "./documents.ts";
-import { oneLine } from "./fence.ts";
+import { QuotedError } from "./failure.ts";
 
 /** The operation that is the body of the route itself. */
 const OWN_BODY = "POST /";
@@ -9,14 +9,14 @@ const PATH_METHOD = /^(GET|POST) \/([^?]*)(?:\?.*)?$/s;
 const NAME = /^(?:(?:GET|POST) )?[\w./:{}*~-]{1,120}$/;
 const MAX_NEAR_NAMES = 5;
 
-/** Names of a list that are most like an unknown one, in a sentence; empty when there are none. */
-export function nearText(word: string, operations: readonly string[]): string {
+/** Names of a list that are most like an unknown one, in a sentence of third-party words; undefined when there are none. */
+export function nearText(word: string, operations: readonly string[]): string | undefined {
   const shown = operations.filter((one) => NAME.test(one));
   const low = word.toLowerCase();
   const holding = low === "" ? [] : shown.filter((one) => one.toLowerCase().includes(low));
   const like = nearest(word, shown);
   const near = [...new Set([...(like === undefined ? [] : [like]), ...holding])].slice(0, MAX_NEAR_NAMES);
-  return near.length === 0 ? "" : ` The nearest: ${near.join(", ")}.`;
+  return near.length === 0 ? undefined : `The nearest: ${near.join(", ")}.`;
 }
 
 const decoded = (segment: string): string => {
@@ -41,8 +41,11 @@ function isListedPath(operations: readonly string[], verb: string, path: string)
   });
 }
 
-const refuse = (code: "METHOD_NOT_ALLOWED" | "BAD_PATH" | "INVALID_PARAMS", message: string): AppError =>
-  new AppError(code, { message });
+const refuse = (
+  code: "METHOD_NOT_ALLOWED" | "BAD_PATH" | "INVALID_PARAMS",
+  message: string,
+  thirdParty?: string,
+): QuotedError => new QuotedError(code, message, thirdParty);
 
 function assertPath(service: ServiceFacts, path: string, hasBody: boolean): void {
   const { operations } = service;
@@ -50,8 +53,8 @@ function assertPath(service: ServiceFacts, path: string, hasBody: boolean): void
   if (fits) return;
   throw refuse(
     "BAD_PATH",
-    `${service.id} lists no ${hasBody ? "" : "GET "}path ${JSON.stringify(oneLine(`/${path}`, 80))}; nothing was signed.` +
-      nearText(`${hasBody ? "POST" : "GET"} /${path}`, operations),
+    `${service.id} lists no ${hasBody ? "" : "GET "}path ${JSON.stringify(visibleLine(`/${path}`, 80))}; nothing was signed.`,
+    nearText(`${hasBody ? "POST" : "GET"} /${path}`, operations),
   );
 }
 
@@ -63,12 +66,13 @@ function assertMethod({ id, operations }: ServiceFacts, request: Readonly<Record
   const [, verb, path = ""] = PATH_METHOD.exec(method) ?? [];
   const listed =
     verb === undefined
-      ? !method.includes(" ") && operations.includes(oneLine(method, 200))
+      ? !method.includes(" ") && operations.includes(visibleLine(method, 200))
       : isListedPath(operations, verb, path);
   if (!listed) {
     throw refuse(
       "METHOD_NOT_ALLOWED",
-      `${id} has no method ${JSON.stringify(oneLine(method, 80))}; nothing was signed.${nearText(method, operations)}`,
+      `${id} has no method ${JSON.stringify(visibleLine(method, 80))}; nothing was signed.`,
+      nearText(method, operations),
     );
   }
   if (params !== undefined && params !== null && typeof params !== "object") {
@@ -107,7 +111,7 @@ function bodyFault(schema: unknown, body: Readonly<Record<string, unknown>>): st
     return `request.${name}: is missing`;
   }
   for (const [name, value] of Object.entries(body)) {
-    const where = `request.${oneLine(name, 80)}`;
+    const where = `request.${visibleLine(name, 80)}`;
     if (Object.hasOwn(properties, name)) {
       const fault = kindFault(properties[name], value);
       if (fault !== undefined) return `${where}: ${fault}`;
@@ -152,5 +156,8 @@ export async function assertListed(
   }
   const route = await documents.route(id, signal).catch(() => undefined);
   const fault = bodyFault(route?.request, request);
-  if (fault !== undefined) throw refuse("INVALID_PARAMS", `${fault}; nothing was signed.`);
+  if (fault !== undefined) {
+    // The fault names members of the gateway's schema.
+    throw refuse("INVALID_PARAMS", "The request is not of the listed schema; nothing was signed.", fault);
+  }
 }

@@ -87,11 +87,11 @@ test("what was refused is given back when the chain shows it unused, and not bef
     await reservation.end("uncharged");
     assert.equal(record.state, "uncharged");
     pass(89_000);
-    assert.deepEqual(journal.refused(), [], "it can still be taken");
+    assert.deepEqual(journal.expired(), [], "it can still be taken");
     pass(3_600_000);
     assert.equal(session.spending().remainingMicroUsd, 0n, "time alone gives nothing back");
     // As the client of another session of the same journal finds it.
-    for (const refused of journal.refused()) await refused.end(end);
+    for (const refused of journal.expired()) await refused.end(end);
     assert.equal(await reservation.ended, end);
     const { remainingMicroUsd, heldMicroUsd } = session.spending();
     assert.deepEqual([remainingMicroUsd, heldMicroUsd], [left, 0n]);

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
+import type { CallToolResult } from "@modelcontextprotocol/server";
 import { AppError, decimalToUnits, unitsToDecimal } from "@turnpike/base";
 import type { SpendEnd, SpendJournal, SpendReservation } from "@turnpike/client";
+import { SharedCalls } from "./shared-calls.ts";
 
 /** Places of the micro-units that budgets are counted in. */
 const PLACES = 6;
@@ -94,6 +96,7 @@ class Recent<Value> {
 }
 
 const MAX_QUOTES = 256;
+const MAX_SHOWN_PRICES = 5_000;
 const MAX_SENT = 64;
 
 /** The budget of one session. */
@@ -208,15 +211,19 @@ class SessionCall implements CallRecord, SpendJournal {
     this.#onNamed(requestHash);
     this.payment = open.payment;
     this.microUsd = microOf(open.usd);
-    return { open, reservation: this.#follow(reservation) };
+    return { ...found, reservation: this.#follow(reservation) };
   }
 
   open(): ReturnType<SpendJournal["open"]> {
     return this.#shared.open();
   }
 
-  refused(): ReturnType<SpendJournal["refused"]> {
-    return this.#shared.refused();
+  expired(): ReturnType<SpendJournal["expired"]> {
+    return this.#shared.expired();
+  }
+
+  pendingCount(): number {
+    return this.#shared.pendingCount();
   }
 
   sums(): ReturnType<SpendJournal["sums"]> {
@@ -244,7 +251,7 @@ class SessionCall implements CallRecord, SpendJournal {
       },
       end: async (outcome) => {
         if (this.state === "unsigned" || this.payment === undefined) this.close();
-        else this.state = outcome;
+        else this.state = outcome === "claimed" ? "charged" : outcome;
         await inner.end(outcome);
       },
     };
@@ -256,6 +263,10 @@ export class McpSession {
   readonly id = randomUUID();
   /** Prices that were quoted in this session, in US dollars, by request. */
   readonly quotes = new Recent<string>(MAX_QUOTES);
+  /** Prices of services that were shown in this session, in US dollars, by id. */
+  readonly shownPrices = new Recent<string>(MAX_SHOWN_PRICES);
+  /** Purchases in flight, by request. */
+  readonly purchases = new SharedCalls<CallToolResult>();
   /** The journal of all sessions. */
   readonly journal: SpendJournal;
   readonly #budget: SessionBudget;

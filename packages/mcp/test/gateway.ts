@@ -34,6 +34,8 @@ export interface StandInGateway extends AsyncDisposable {
   data: (request: PaidRequest) => unknown;
   /** Answers a paid request instead of the stand-in; true when it did. */
   onPaid: ((request: PaidRequest, response: ServerResponse) => boolean) | undefined;
+  /** Answers a request for a document instead of the stand-in; true when it did. */
+  onDocument: ((path: string, response: ServerResponse) => boolean) | undefined;
   /** Answers a request without payment instead of the stand-in. */
   onAsked: ((response: ServerResponse) => void) | undefined;
   readonly paid: PaidRequest[];
@@ -47,7 +49,8 @@ function answer(response: ServerResponse, status: number, body: unknown, headers
   response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 }
 
-const service = (id: string, more: Record<string, unknown>): Record<string, unknown> => ({
+/** An entry of the stand-in's list. */
+export const service = (id: string, more: Record<string, unknown>): Record<string, unknown> => ({
   id,
   name: id,
   description: "",
@@ -132,12 +135,13 @@ const OPENAPI = {
 };
 
 /** A receipt of success, as the header that carries it. */
-export const receipt = (): Record<string, string> => ({
+export const receipt = (change: Record<string, unknown> = {}): Record<string, string> => ({
   "payment-response": base64({
     success: true,
     transaction: HASH,
     network: "eip155:84532",
     extensions: { settlement: { id: "stl_1", status: "settled" } },
+    ...change,
   }),
 });
 
@@ -147,6 +151,7 @@ export async function startStandInGateway(): Promise<StandInGateway> {
     const path = request.url ?? "";
     gateway.paths.push(path);
     const body = await text(request);
+    if (path.endsWith(".json") && gateway.onDocument?.(path, response) === true) return;
     if (path === "/services.json") return answer(response, 200, SERVICES);
     if (path === "/openapi.json") return answer(response, 200, OPENAPI);
     const payment = request.headers["payment-signature"];
@@ -187,6 +192,7 @@ export async function startStandInGateway(): Promise<StandInGateway> {
     amount: "5000",
     data: () => ({ jsonrpc: "2.0", id: 1, result: "0x10" }),
     onPaid: undefined,
+    onDocument: undefined,
     onAsked: undefined,
     paid: [],
     paths: [],
@@ -247,7 +253,9 @@ export function said(result: { readonly content?: unknown }): string {
 /** What a failed tool tells a program. */
 export interface ToldError {
   readonly code: string;
+  readonly retryable: boolean;
   readonly payment: { readonly state: string; readonly usd?: string; readonly payment_id?: string };
+  readonly third_party?: { readonly text: string };
 }
 
 /** Reads {@link ToldError} of a result. */

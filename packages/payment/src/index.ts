@@ -3,6 +3,12 @@ export type { ChainRules, EngineModules, EngineNetwork, EngineOptions, Transacti
 export { type AssetPrice, PRICE_DECIMALS, type ProfitRule, type WhenUnprofitable } from "./engine/profit.ts";
 export { TOPIC_AUTHORIZATION_USED } from "./evm/logs.ts";
 export { type EvmNode, type EvmRpc, EvmRpcClient, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
+export {
+  type BatchContractState,
+  readBatchContract,
+  SETTLEMENT_BATCH_ADDRESS,
+  SETTLEMENT_BATCH_DEPLOYMENT,
+} from "./evm/settlement-batch.ts";
 export type {
   DiscoveryHits,
   DiscoveryPage,

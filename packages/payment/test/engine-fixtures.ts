@@ -21,6 +21,7 @@ import {
   fundGas,
   MULTICALL3_ADDRESS,
   randomNonce,
+  setCode,
   setTokenBalance,
   startAnvil,
   USDC_ADDRESS,
@@ -31,6 +32,7 @@ import { encodeFunctionData, getAddress, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { EngineOptions, TransactionBounds } from "../src/engine/options.ts";
 import { type EvmRpc, EvmRpcClient } from "../src/evm/rpc.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../src/evm/settlement-batch.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
@@ -113,6 +115,15 @@ export async function openOwnBed(server: TestServer, options: AnvilOptions = {})
   await deployTestToken(anvil.url, { holders: [] });
   owned.move();
   return bedOn(server, anvil);
+}
+
+/** An own bed on a chain without the contract SettlementBatch: payments share transactions by Multicall3. */
+export async function openBedWithoutContract(server: TestServer, options: AnvilOptions = {}): Promise<Bed> {
+  await using owned = new AsyncDisposableStack();
+  const bed = owned.use(await openOwnBed(server, options));
+  await setCode(bed.anvil.url, SETTLEMENT_BATCH_ADDRESS, "0x");
+  owned.move();
+  return bed;
 }
 
 async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {

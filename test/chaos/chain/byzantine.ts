@@ -17,7 +17,7 @@ import type { ChaosFigure, ChaosPart } from "../chaos.ts";
 import { GeneratedLoad, LOAD_ADDRESSES } from "./byzantine-load.ts";
 import { BYZANTINE_BLOCKS } from "./support/byzantine-blocks.ts";
 import { BYZANTINE_FILE, BYZANTINE_PORT, type ByzantineFile, type ProposedBlock } from "./support/byzantine-file.ts";
-import { type ComparedNode, compareHeights, compareStores, findTold } from "./validators-check.ts";
+import { type ComparedNode, compareHeights, compareStores, findTold, patientClient } from "./validators-check.ts";
 import { SteadyLoad } from "./validators-load.ts";
 import { CHAIN_ID, ValidatorsNet, whyNoTestnet } from "./validators-net.ts";
 
@@ -131,8 +131,8 @@ interface BlockAnswer {
   };
 }
 
-async function blocksOf({ rpc }: ComparedNode, latest: bigint): Promise<Block[]> {
-  await using client = new ChainClient({ url: rpc }, { clock: systemClock });
+async function blocksOf(node: ComparedNode, latest: bigint): Promise<Block[]> {
+  await using client = patientClient(node);
   const blocks: Block[] = [];
   for (let height = 1n; height <= latest; height++) {
     const answer = await client.call("block", { height: `${height}` });
@@ -265,11 +265,13 @@ async function attack(net: ValidatorsNet, { seed, seconds, size, progress }: Att
   const { nodes, latest } = await caughtUp(net);
   const [first] = nodes;
   assert.ok(first !== undefined);
+  const attackMs = performance.now() - startMs;
+  const ofBlocks = blockFigures(await blocksOf(first, latest), await proposedBlocks(net.layout), outages);
+  // The comparison takes minutes: the times are said before it.
+  for (const { what, value, unit } of ofBlocks) if (unit === "ms") progress(`${what}: ${value} ms`);
   progress(`comparing ${latest} heights`);
   const heights = await compareHeights(nodes, latest, receiver);
   await findTold(nodes, load.told);
-  const blocks = await blocksOf(first, latest);
-  const proposed = await proposedBlocks(net.layout);
   assert.deepEqual(net.events, [], "a process ended by itself");
   assert.ok(load.told.size > 0);
   await load[Symbol.asyncDispose]();
@@ -291,8 +293,8 @@ async function attack(net: ValidatorsNet, { seed, seconds, size, progress }: Att
     count("refused by a mempool", hostile.refused),
     count("transfers sent", load.sent),
     count("transfers told committed, and found on every validator", load.told.size),
-    ...blockFigures(blocks, proposed, outages),
-    ms("time of the attack", performance.now() - startMs),
+    ...ofBlocks,
+    ms("time of the attack", attackMs),
   ];
   return figures;
 }

@@ -18,6 +18,8 @@ export interface ComparedNode {
 type Json = Readonly<Record<string, unknown>>;
 
 const AT_ONCE = 8;
+/** Results of a block of 50,000 transactions take their time on a machine that runs all validators. */
+const PATIENT_MS = 120_000;
 const METAS = 20n;
 
 /** Calls `work` for each, a few at once. */
@@ -29,7 +31,9 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): P
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
-const clientOf = ({ rpc }: ComparedNode): ChainClient => new ChainClient({ url: rpc }, { clock: systemClock });
+/** A client that waits long enough for a comparison: its answers judge no node's speed. */
+export const patientClient = ({ rpc }: Pick<ComparedNode, "rpc">): ChainClient =>
+  new ChainClient({ url: rpc, timeoutMs: PATIENT_MS }, { clock: systemClock });
 
 async function ask(client: ChainClient, method: string, params: Json): Promise<Json> {
   const answer = await client.call(method, params);
@@ -44,7 +48,7 @@ interface Meta {
 
 /** Header and its hash by height, as a node tells them. */
 async function metasOf(node: ComparedNode, latest: bigint): Promise<ReadonlyMap<bigint, Meta>> {
-  await using client = clientOf(node);
+  await using client = patientClient(node);
   const metas = new Map<bigint, Meta>();
   for (let from = node.earliest; from <= latest; from += METAS) {
     const to = from + METAS - 1n < latest ? from + METAS - 1n : latest;
@@ -76,14 +80,14 @@ export async function compareHeights(nodes: readonly ComparedNode[], latest: big
     return JSON.stringify([results, response]);
   };
   const facts = new Map<bigint, string>();
-  await using firstClient = clientOf(first);
+  await using firstClient = patientClient(first);
   await each(heightsFrom(first.earliest, latest), async (height) => {
     facts.set(height, await factsOf(firstClient, first, height));
   });
   let compared = 0;
   for (const node of nodes.slice(1)) {
     const metas = await metasOf(node, latest);
-    await using client = clientOf(node);
+    await using client = patientClient(node);
     await each(heightsFrom(node.earliest, latest), async (height) => {
       const [ours, theirs] = [expected.get(height), metas.get(height)];
       assert.deepEqual(theirs, ours, `block ${height} on ${node.name}`);
@@ -128,7 +132,7 @@ export async function compareRest(
 /** Every transaction that somebody was told is in a block is in that block on every node. */
 export async function findTold(nodes: readonly ComparedNode[], told: ReadonlyMap<string, bigint>): Promise<void> {
   for (const node of nodes) {
-    await using client = clientOf(node);
+    await using client = patientClient(node);
     await each([...told], async ([hash, height]) => {
       assert.equal((await client.tx(hash))?.heightBlocks, height, `${hash} on ${node.name}`);
     });

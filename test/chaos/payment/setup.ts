@@ -14,7 +14,7 @@ export const PRICE = 5_000n;
 
 /** Blocks after which a settlement is final. */
 const FINALITY_BLOCKS = 8;
-/** Gas limit above which the provider refuses a transaction, as one with a cap on fees does: about eight transfers. */
+/** Gas limit above which the provider refuses a transaction, as one with a cap on fees does: about seven transfers. */
 const GAS_CAP = 1_000_000n;
 
 /** Calls under way at once: so few that what attackers leave waiting would fill all places. */

@@ -80,11 +80,12 @@ suite("an up.json that somebody planted", () => {
   });
 
   test("pay signs nothing with a key of the caller's own, whether or not the gateway is named", async () => {
-    const env = { TURNPIKE_BUYER_KEY: OWN_KEY };
+    const stateHome = { XDG_STATE_HOME: root };
+    const env = { ...stateHome, TURNPIKE_BUYER_KEY: OWN_KEY };
     const keyFile = ["--key-file", join(root, "own.key")];
     for (const [args, given] of [
       [CALL, env],
-      [[...CALL, ...keyFile], {}],
+      [[...CALL, ...keyFile], stateHome],
     ] as const) {
       const { code, err } = await runInProcess(args, given);
       assert.deepEqual([code, payments], [2, []], err);
@@ -93,9 +94,9 @@ suite("an up.json that somebody planted", () => {
     // The word of the file on the token's decimals would lift the cap of a gateway that was named as well.
     for (const [args, given] of [
       [[...CALL, "--gateway", url], env],
-      [[...CALL, "--gateway", url, ...keyFile], {}],
+      [[...CALL, "--gateway", url, ...keyFile], stateHome],
       [CALL, { ...env, TURNPIKE_GATEWAY: url }],
-      [CALL, {}],
+      [CALL, stateHome],
     ] as const) {
       const { err } = await runInProcess(args, given);
       assert.match(err, /^error PAYMENT_OPTION_UNKNOWN/);
@@ -153,5 +154,41 @@ suite("an up.json that somebody planted", () => {
     }
     plant({ gateway: "http://localhost:3069" });
     assert.equal(findUp(inner)?.up.gateway, "http://localhost:3069");
+  });
+});
+
+suite("what a buyer's command says of keys, passwords and connections", () => {
+  const key = "1234abcd".repeat(8);
+  const env = { TURNPIKE_BUYER_KEY: OWN_KEY };
+
+  test("attack: neither a key in the place of its file nor a password of a URL is repeated", async () => {
+    for (const [args, code] of [
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--key-file", `0x${key}`], 2],
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--key-file", `keys/${key}`], 2],
+      [["pay", "eth", "{}", "--gateway", `https://me:${key}@gw.example`], 2],
+      [["pay", "eth", "{}", "--gateway", `htp://me:${key}@gw.example`], 2],
+      [["pay", "eth", "{}", "--gateway", "http://127.0.0.1:1", "--rpc", `https://me:${key}@rpc.example`], 1],
+      [["pay", "eth", "{}", "--gateway", `http://127.0.0.1:1/${key}`], 1],
+      [["keys", "show", `0x${key}`], 2],
+      [["keys", "new", `0x${key}`], 2],
+      [["tx", "bank", "send", "a", "b", "1upokt", "--key-file", `0x${key}`, "--node", "http://127.0.0.1:1"], 2],
+    ] as const) {
+      const { out, err, code: ended } = await runInProcess(args, env);
+      assert.ok(!`${out}${err}`.includes("1234abcd"), `${args.join(" ")}: ${out}${err}`);
+      assert.equal(ended, code, `${args.join(" ")}: ${err}`);
+    }
+    const { err } = await runInProcess(["pay", "eth", "{}", "--gateway", "https://me:secret@gw.example"], env);
+    assert.match(err, /^error USAGE: --gateway: leave the user name and the password out of the URL of gw\.example/);
+    const named = await runInProcess(["pay", "eth", "{}", "--gateway", "http://x", "--key-file", `0x${key}`], {});
+    assert.match(named.err, /error USAGE: --key-file: names a file that holds the key\..* mode 600/);
+  });
+
+  test("plain HTTP to another host is warned of, and to this one it is not", async () => {
+    const far = await runInProcess(["pay", "eth", "{}", "--gateway", "http://gw.invalid", "--key-file", "none"], {});
+    assert.match(far.err, /^warning: --gateway: gw\.invalid is called without encryption: .*https:\/\/\nerror USAGE/);
+    for (const near of ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://gw.invalid"]) {
+      const { err } = await runInProcess(["pay", "eth", "{}", "--gateway", near, "--key-file", "none"], {});
+      assert.match(err, /^error USAGE: --key-file/);
+    }
   });
 });

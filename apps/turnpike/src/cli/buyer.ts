@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { AppError, trimEndOf } from "@turnpike/base";
+import { AppError, isLoopbackUrl, looksLikeKey, redacted, trimEndOf } from "@turnpike/base";
 import { findUp, isUpStarting, type UpFacts } from "@turnpike/devnet/files";
 import type { CommandContext } from "./context.ts";
+import { printError } from "./terminal.ts";
 
 /** What says who buys and where. */
 export interface BuyerOptions {
@@ -16,6 +17,28 @@ export interface Seller {
   readonly gateway: string;
   /** The `turnpike up` whose gateway it is and whose sample buyer pays; undefined where either is another. */
   readonly up: UpFacts | undefined;
+}
+
+/**
+ * Holds that a text is the URL of a server, without user name and password, and warns of one that is not encrypted.
+ * @throws AppError USAGE.
+ */
+function assertServerUrl(name: string, text: string): void {
+  const url = /^https?:\/\/[^/\s]+/.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined) {
+    throw new AppError("USAGE", {
+      message: `${name}: ${JSON.stringify(redacted(text))} is no http:// or https:// address.`,
+    });
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new AppError("USAGE", {
+      message: `${name}: leave the user name and the password out of the URL of ${url.host}: it is shown and written down.`,
+    });
+  }
+  if (url.protocol === "https:" || isLoopbackUrl(text)) return;
+  printError(
+    `warning: ${name}: ${url.host} is called without encryption: others on the way can read and change prices, payments and answers; use https://\n`,
+  );
 }
 
 /**
@@ -39,9 +62,7 @@ export async function sellerOf(opts: BuyerOptions, context: CommandContext): Pro
       message: `There is no gateway to buy from: ${why} --gateway or TURNPIKE_GATEWAY.`,
     });
   }
-  if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
-    throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
-  }
+  assertServerUrl(opts.gateway === undefined ? "TURNPIKE_GATEWAY" : "--gateway", gateway);
   const url = trimEndOf(gateway, "/");
   // The sample buyer and the local node are for the local gateway alone.
   return { gateway: url, up: up?.gateway === url ? up : undefined };
@@ -55,8 +76,11 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpF
   if (opts.keyFile !== undefined) {
     const { readKeyFile } = await import("@turnpike/config");
     if (!existsSync(opts.keyFile)) {
+      const file = redacted(opts.keyFile);
       throw new AppError("USAGE", {
-        message: `--key-file: ${resolve(opts.keyFile)} is not there; npx turnpike keys new ${opts.keyFile} makes one.`,
+        message: looksLikeKey(opts.keyFile)
+          ? "--key-file: names a file that holds the key. A key on a command line is seen by every user of the machine: write it into a file of mode 600, or make a new one with npx turnpike keys new <file>."
+          : `--key-file: ${resolve(file)} is not there; npx turnpike keys new ${file} makes one.`,
       });
     }
     const [key, more] = readKeyFile(opts.keyFile);
@@ -77,12 +101,33 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpF
   return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
 }
 
+/**
+ * Networks that a buyer may pay on: those of --network, else those that the key's file names, else that of the running
+ * `turnpike up`. Undefined leaves it to the client, which pays on test networks alone. The seller has no say in it.
+ * @throws AppError USAGE, CONFIG_INVALID.
+ */
+export async function networksOf(
+  opts: Pick<BuyerOptions, "keyFile"> & { readonly network: readonly string[] },
+  up: UpFacts | undefined,
+): Promise<readonly string[] | undefined> {
+  const { isEvmNetwork } = await import("@turnpike/client");
+  for (const network of opts.network) {
+    if (isEvmNetwork(network)) continue;
+    throw new AppError("USAGE", {
+      message: `--network: ${JSON.stringify(network)} is not an EVM network such as eip155:8453.`,
+    });
+  }
+  if (opts.network.length > 0) return opts.network;
+  if (opts.keyFile !== undefined) {
+    const { readKeyNetworks } = await import("@turnpike/config");
+    const networks = readKeyNetworks(opts.keyFile);
+    if (networks !== undefined) return networks;
+  }
+  return up === undefined ? undefined : [up.settlement.network];
+}
+
 /** JSON-RPC URLs of the nodes that are given and of the local network. @throws AppError USAGE. */
 export function nodesOf(given: readonly string[], up: UpFacts | undefined): string[] {
-  for (const url of given) {
-    if (!/^https?:\/\/[^/\s]+/.test(url)) {
-      throw new AppError("USAGE", { message: `--rpc: ${JSON.stringify(url)} is no http:// or https:// address.` });
-    }
-  }
+  for (const url of given) assertServerUrl("--rpc", url);
   return up === undefined ? [...given] : [...given, up.settlement.rpc];
 }

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Config, exposedSecrets, loadConfig } from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE } from "./context.ts";
+import { printError } from "./terminal.ts";
 
 /** The configuration file that a command is to use; undefined: there is none. */
 export function configFileOf(context: CommandContext, file: string | undefined): string | undefined {
@@ -14,7 +15,7 @@ function warnOfExposed(file: string): void {
   const paths = exposedSecrets(file);
   if (paths.length === 0) return;
   const path = resolve(file);
-  process.stderr.write(
+  printError(
     `warning: other users can read ${path}, which holds ${paths.join(", ")}; run chmod 600 ${path}, or take them from the environment\n`,
   );
 }

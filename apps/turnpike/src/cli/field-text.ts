@@ -1,11 +1,8 @@
-import { ERRORS, isRecord } from "@turnpike/base";
+import { ERRORS, isRecord, visibleLine } from "@turnpike/base";
 
 const MAX_FIELDS = 20;
 const MAX_LENGTH = 300;
-/** Line ends, controls and invisible characters: a gateway's text must not look like ours. */
-const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
-
-const shown = (text: string): string => text.slice(0, MAX_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
+const shown = (text: string): string => visibleLine(text, MAX_LENGTH);
 
 function fieldLine(fault: unknown): string | undefined {
   if (!isRecord(fault) || typeof fault.msg !== "string" || !Array.isArray(fault.loc)) return undefined;

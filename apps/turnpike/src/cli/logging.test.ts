@@ -57,6 +57,13 @@ suite("the log", () => {
     assert.match(line, /"privateKey":"\[redacted\]".*"signature":"\[redacted\]"/);
   });
 
+  test("attack: no text of others acts on the terminal that shows the log", async () => {
+    const text = "\\u001b]52;c;AA\\u0007\\u009b2J\\u202e";
+    const [line = ""] = await linesOf(`log.info({ text: "${text}" }, "${text}");`);
+    assert.doesNotMatch(line, /[\p{C}\p{Zl}\p{Zp}]/u);
+    assert.equal((JSON.parse(line) as { text: string }).text, "\u001b]52;c;AA\u0007\u009b2J\u202e");
+  });
+
   test("tells an error by its message and its stack, under both names that errors have", async () => {
     const lines = await linesOf(`
       const fault = new TypeError("outer", { cause: new Error("inner") });

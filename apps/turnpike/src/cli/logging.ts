@@ -1,4 +1,4 @@
-import type { Log } from "@turnpike/base";
+import { type Log, visibleText } from "@turnpike/base";
 import pino, { type Logger } from "pino";
 
 const SECRET = [
@@ -73,6 +73,8 @@ export function createLog(opts: {
       formatters: { level: (label) => ({ level: label }) },
       // Without these an error is written as {}.
       serializers: { cause: pino.stdSerializers.errWithCause, error: pino.stdSerializers.errWithCause },
+      // Lines are read at terminals, too; JSON itself escapes only the controls below U+0020.
+      hooks: { streamWrite: visibleText },
       redact: { paths: SECRET.flatMap((name) => [name, `*.${name}`]), censor: "[redacted]" },
     },
     // pino itself flushes this one when the process exits

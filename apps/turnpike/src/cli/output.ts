@@ -1,4 +1,11 @@
-import { type ErrorCode, errorRow, isAppError } from "@turnpike/base";
+import { type ErrorCode, errorRow, isAppError, isNestedDeeper } from "@turnpike/base";
+import { printError, printOut } from "./terminal.ts";
+
+/** A JSON document that is being written. Disposal ends it. */
+export interface OpenResult extends Disposable {
+  /** Writes a further member. Foreign JSON that cannot be written is null. */
+  add(key: string, value: unknown): void;
+}
 
 /** Where a command writes. Results go to standard output, everything else to the error output. */
 export interface Output {
@@ -8,6 +15,11 @@ export interface Output {
   line(text: string): void;
   /** For programs: one JSON document. Integers beyond 2^53 are texts. */
   result(value: unknown): void;
+  /**
+   * For programs: one JSON document whose first members are `facts`, which has some. They are written at once; what is added later,
+   * or never, cannot keep them back.
+   */
+  openResult(facts: Readonly<Record<string, unknown>>): OpenResult;
   /** Something that happens meanwhile; said on a terminal only. */
   progress(text: string): void;
 }
@@ -15,25 +27,53 @@ export interface Output {
 const jsonText = (value: unknown, indent?: number): string =>
   JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? inner.toString() : inner), indent);
 
+/** A member's value. JSON that is nested deeply is written without a function for each value, which would need more stack. */
+function memberText(value: unknown): string {
+  try {
+    return (isNestedDeeper(value, MAX_PRETTY_DEPTH) ? JSON.stringify(value) : jsonText(value)) ?? "null";
+  } catch {
+    return "null";
+  }
+}
+
 /** Writes to this process's outputs. */
 export function createOutput(json: boolean): Output {
   return {
     json,
     line(text) {
-      if (!json) process.stdout.write(`${text}\n`);
+      if (!json) printOut(`${text}\n`);
     },
     result(value) {
-      if (json) process.stdout.write(`${jsonText(value)}\n`);
+      if (json) printOut(`${jsonText(value)}\n`);
+    },
+    openResult(facts) {
+      const write = (text: string): void => {
+        if (json) printOut(text);
+      };
+      write(jsonText(facts).slice(0, -1));
+      return {
+        add(key, value) {
+          if (json && value !== undefined) write(`,${JSON.stringify(key)}:${memberText(value)}`);
+        },
+        [Symbol.dispose]: () => write("}\n"),
+      };
     },
     progress(text) {
-      if (!json && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+      if (!json && process.stderr.isTTY) printError(`${text}\n`);
     },
   };
 }
 
-/** JSON for people: two spaces of indentation. */
+/** Maximum nesting that is indented: each further level would add its spaces to every line within it. */
+const MAX_PRETTY_DEPTH = 32;
+/** Maximum length of compact JSON that is indented. */
+const MAX_PRETTY_LENGTH = 1_048_576;
+
+/** JSON for people: two spaces of indentation, or one line where it is nested deeply or long. */
 export function prettyJson(value: unknown): string {
-  return jsonText(value, 2);
+  if (isNestedDeeper(value, MAX_PRETTY_DEPTH)) return JSON.stringify(value);
+  const compact = jsonText(value);
+  return compact.length > MAX_PRETTY_LENGTH ? compact : jsonText(value, 2);
 }
 
 /** What a fault says to the user. */

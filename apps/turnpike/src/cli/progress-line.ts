@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "@turnpike/base";
+import { type Clock, systemClock, visibleLine } from "@turnpike/base";
 
 /** One line of a terminal that is written over and over. */
 export interface ProgressLine extends Disposable {
@@ -17,8 +17,6 @@ export interface ProgressStream {
 
 const EVERY_MS = 100;
 const CLEAR = "\r\u001b[K";
-// biome-ignore lint/suspicious/noControlCharactersInRegex: names of pages and files may hold what moves the cursor
-const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Makes a line on the error output. Without a terminal, or when it is not to be shown, it writes nothing. */
 export function createProgressLine(
@@ -39,7 +37,8 @@ export function createProgressLine(
       if (!isShown || nowMs - lastMs < EVERY_MS) return;
       lastMs = nowMs;
       isThere = true;
-      stream.write(`${CLEAR}${text.replaceAll(CONTROLS, "?").slice(0, (stream.columns ?? 80) - 1)}`);
+      // Names of pages and files are part of it. The ellipsis takes a column, too.
+      stream.write(`${CLEAR}${visibleLine(text, Math.max(1, (stream.columns ?? 80) - 2))}`);
     },
     clear,
     [Symbol.dispose]: clear,

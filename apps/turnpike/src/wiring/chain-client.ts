@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, extname, join, resolve, sep } from "node:path";
-import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/base";
+import { AppError, hexToBytes, isRecord, nearest, redacted, systemClock } from "@turnpike/base";
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
 import { addressesOf, findUp, readTestnet, testnetLayout } from "@turnpike/devnet/files";
@@ -172,7 +172,7 @@ export async function readKeyFile(file: string): Promise<ChainKey> {
   const found = key ?? keyOf(name, await readJson(file));
   if (found?.signer !== undefined) return { ...found, file: resolve(file) };
   throw new AppError("USAGE", {
-    message: `--key-file ${file} holds no private key; expected JSON with a privateKey of 64 hex digits, or those alone.`,
+    message: `--key-file ${redacted(file)} holds no private key; expected JSON with a privateKey of 64 hex digits, or those alone.`,
   });
 }
 
@@ -196,5 +196,7 @@ export async function findKey(wanted: string, flags: ChainClientFlags): Promise<
       : near === undefined
         ? `there are ${names.slice(0, 20).join(", ")}`
         : `did you mean ${near}?`;
-  throw new AppError("USAGE", { message: `${JSON.stringify(wanted)} is no address and no key of ${folder}: ${fix}.` });
+  throw new AppError("USAGE", {
+    message: `${JSON.stringify(redacted(wanted))} is no address and no key of ${folder}: ${fix}.`,
+  });
 }

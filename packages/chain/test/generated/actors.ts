@@ -1,8 +1,15 @@
-import { CHAIN_PROFILES } from "../../src/genesis/profiles.ts";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
-import { accountAddress, cosmosPublicKey, createEd25519Signer, moduleAddress, privateKeyFromSecret, sha256 } from "@turnpike/crypto";
+import {
+  accountAddress,
+  cosmosPublicKey,
+  createEd25519Signer,
+  moduleAddress,
+  privateKeyFromSecret,
+  sha256,
+} from "@turnpike/crypto";
 import { authz, createMessage, packAny, shared, toApiJson } from "@turnpike/proto";
 import { LOCAL_ROLES, localGenesis } from "../../src/genesis/local-genesis.ts";
+import { CHAIN_PROFILES } from "../../src/genesis/profiles.ts";
 import { parseAddress } from "../../src/state/addresses.ts";
 import { bytesToText } from "../../src/state/bytes.ts";
 
@@ -85,7 +92,12 @@ export const GENESIS = localGenesis({
 });
 
 /** Modules beside the protocol's own whose parameters the account `dao` may change in generated histories. */
-const AUTHORITY_MESSAGES = ["auth.v1beta1.MsgUpdateParams", "bank.v1beta1.MsgUpdateParams", "bank.v1beta1.MsgSetSendEnabled", "staking.v1beta1.MsgUpdateParams"];
+const AUTHORITY_MESSAGES = [
+  "auth.v1beta1.MsgUpdateParams",
+  "bank.v1beta1.MsgUpdateParams",
+  "bank.v1beta1.MsgSetSendEnabled",
+  "staking.v1beta1.MsgUpdateParams",
+];
 
 function groundState(appState: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const state = appState.authz as { readonly authorization: readonly unknown[] };

@@ -12,7 +12,16 @@ const operatorTexts = (["validator", "validator-2", "spare-1"] as const).flatMap
   const address = parseAddress(SIGNERS[actor].address);
   return address.ok ? [encodeBech32(VALIDATOR_PREFIX, address.value)] : [];
 });
-const MODULES = ["gov", "fee_collector", "bonded_tokens_pool", "application", "supplier", "tokenomics", "mint", "session"];
+const MODULES = [
+  "gov",
+  "fee_collector",
+  "bonded_tokens_pool",
+  "application",
+  "supplier",
+  "tokenomics",
+  "mint",
+  "session",
+];
 
 /** Texts in the place of addresses: accounts, modules, every length of bytes, other prefixes, other letters. */
 export const ADDRESSES: Some<string> = [
@@ -63,7 +72,15 @@ export const NUMBERS: Some<string> = [
 const RATES: Some<string> = [
   "0",
   ..."0 -0 +0 00 -00 1 -1 +1 0.5 .5 1.0 1e17".split(" "),
-  ...["", " ", "0100000000000000000", "999999999999999999", `${10n ** 18n}`, `${10n ** 18n + 1n}`, `${5n * 10n ** 17n}`],
+  ...[
+    "",
+    " ",
+    "0100000000000000000",
+    "999999999999999999",
+    `${10n ** 18n}`,
+    `${10n ** 18n + 1n}`,
+    `${5n * 10n ** 17n}`,
+  ],
   `-${10n ** 17n}`,
 ];
 
@@ -163,7 +180,8 @@ export function edgeValue(chance: Chance, field: DescField, type: ScalarType): u
   const name = field.localName;
   switch (type) {
     case ScalarType.STRING: {
-      if (chance.often(0.03)) return chance.pick([...ADDRESSES, ...NUMBERS, ...DENOMS, ...TEXTS] as unknown as Some<string>);
+      if (chance.often(0.03))
+        return chance.pick([...ADDRESSES, ...NUMBERS, ...DENOMS, ...TEXTS] as unknown as Some<string>);
       if (/denom/i.test(name)) return chance.pick(DENOMS);
       if (RATE_FIELD.test(name)) return chance.pick(chance.often(0.8) ? RATES : NUMBERS);
       if (NUMBER_FIELD.test(name)) return chance.pick(NUMBERS);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { HANDLERS } from "./live-chain.ts";
 import { changedGenesis, exportOf, startChanged } from "./genesis-variants.ts";
 import {
   errorText,
@@ -14,6 +13,7 @@ import {
   shrink,
   Tally,
 } from "./history.ts";
+import { HANDLERS } from "./live-chain.ts";
 import { PLAUSIBLE } from "./plausible.ts";
 
 const SEED = process.env.FUZZ_SEED ?? "1";
@@ -23,8 +23,7 @@ const NUM_HISTORIES = 25;
 const LOOKED_AT = 4;
 const NUM_GENESES = 30;
 
-const explained = ({ history, error }: HistoryFailure): string =>
-  `${errorText(error)}\n${historyText(history)}`;
+const explained = ({ history, error }: HistoryFailure): string => `${errorText(error)}\n${historyText(history)}`;
 
 suite("generated histories", () => {
   test("every message type has a maker of plausible messages", () => {

@@ -79,7 +79,8 @@ function runBlock(chain: LiveChain, steps: readonly UnsignedStep[], options: His
 }
 
 // A state without active suppliers and applications would show little.
-const ENDS_WORK = /Unstake|MsgTransferApplication|MsgSetSendEnabled|proof.*MsgUpdateParam|Upgrade|cosmos.*MsgUpdateParams/;
+const ENDS_WORK =
+  /Unstake|MsgTransferApplication|MsgSetSendEnabled|proof.*MsgUpdateParam|Upgrade|cosmos.*MsgUpdateParams/;
 const isDrawnForGround = (typeUrl: string): boolean => !ENDS_WORK.test(typeUrl);
 
 /** The economy after some blocks of plausible messages; the same for the same seed. */
@@ -212,7 +213,11 @@ export function causeOf(error: unknown): string {
   const frames = lines.filter((line) => line.includes("/src/") || line.includes("invariants.ts"));
   const place = /([\w-]+\.ts):(\d+)/.exec(frames[0] ?? "")?.[0] ?? "";
   const detail = error instanceof Error && "detail" in error ? JSON.stringify(error.detail) : "";
-  const plain = (text: string): string => text.replace(/pokt\w+/g, "address").replace(/\d+/g, "0").slice(0, 120);
+  const plain = (text: string): string =>
+    text
+      .replace(/pokt\w+/g, "address")
+      .replace(/\d+/g, "0")
+      .slice(0, 120);
   return `${plain(lines[0]?.split(":")[0] ?? "")} ${plain(detail)} at ${place}`;
 }
 

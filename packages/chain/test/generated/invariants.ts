@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { moduleAddressBytes } from "@turnpike/crypto";
+import { cometAbci, createMessage, encodeMessage } from "@turnpike/proto";
 import type { BlockOutcome } from "../../src/app/state-machine.ts";
 import { applications } from "../../src/modules/application/state.ts";
 import { balances, getBalance, supplies } from "../../src/modules/bank/balances.ts";
 import { gateways } from "../../src/modules/gateway/state.ts";
 import { BONDED_POOL, getStakingParams, NOT_BONDED_POOL, validators } from "../../src/modules/staking/state.ts";
 import { suppliers } from "../../src/modules/supplier/state.ts";
+import { failedParts } from "../../src/state/block-parts.ts";
 import type { ChainEvent, Context } from "../../src/state/context.ts";
 
 type Staker = readonly [unknown, { readonly stake?: { readonly denom: string; readonly amount: string } | undefined }];
@@ -61,13 +63,24 @@ function assertEvents(events: readonly ChainEvent[]): void {
   }
 }
 
-/** Asserts what an engine needs of a block's results: texts that are UTF-8, and bounded logs. */
+const eventMessages = (events: readonly ChainEvent[]) =>
+  events.map(({ type, attributes }) => ({ type, attributes: [...attributes] }));
+
+/**
+ * Asserts that no part of a block failed, and what an engine needs of its results: texts that are UTF-8, bounded logs, and
+ * numbers that its encoding holds.
+ */
 export function assertResults({ results, events }: BlockOutcome): void {
   assertEvents(events);
+  // A part that fails is left out and told by an event: to a chain it is an incident, to a test a failure.
+  assert.deepEqual(failedParts(events), []);
   for (const result of results) {
     assertEvents(result.events);
     assert.ok(result.log.isWellFormed(), `a log that is not UTF-8: ${JSON.stringify(result.log.slice(0, 200))}`);
     const bytes = Buffer.byteLength(result.log);
     assert.ok(bytes <= MAX_LOG_BYTES, `a log of ${bytes} bytes: ${result.log.slice(0, 200)}`);
+    // Throws where a number leaves its type: neither engine could answer with such a block.
+    const message = createMessage(cometAbci.ExecTxResultSchema, { ...result, events: eventMessages(result.events) });
+    encodeMessage(cometAbci.ExecTxResultSchema, message);
   }
 }

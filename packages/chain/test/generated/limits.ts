@@ -92,7 +92,8 @@ export function* limitCases(
           const any = packAny(schema, message);
           const wrapped = kind === "authority" ? executed(signer, [any]) : any;
           yield { name: `${name}: ${form}`, signer, message: wrapped };
-          if (kind === "actors") yield { name: `${name}: ${form} in MsgExec`, signer, message: executed(signer, [any]) };
+          if (kind === "actors")
+            yield { name: `${name}: ${form} in MsgExec`, signer, message: executed(signer, [any]) };
         }
         owner[field.localName] = original;
       }
@@ -112,7 +113,8 @@ function* nestings(bytes: number): Generator<LimitCase> {
   let deep: Any = { $typeName: ANY, typeUrl: typeUrlOf(authz.MsgExecSchema), value: new Uint8Array(0) };
   for (let depth = 1; deep.value.length < Math.min(bytes, 200_000); depth++) {
     deep = executed(signer, [deep]);
-    if ([1, 2, 6, 7, 8, 15, 16, 17, 64, 512].includes(depth)) yield { name: `MsgExec ${depth} deep`, signer, message: deep };
+    if ([1, 2, 6, 7, 8, 15, 16, 17, 64, 512].includes(depth))
+      yield { name: `MsgExec ${depth} deep`, signer, message: deep };
   }
   yield { name: "MsgExec as deep as fits", signer, message: deep };
 }

@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
-import type { StateChange } from "@turnpike/chain-store";
 import { signTx } from "@turnpike/chain-client";
-import {
-  createValidatorSet,
-  rfc3339ToNs,
-  updateValidatorSet,
-  type ValidatorSet,
-} from "@turnpike/cometbft";
+import type { StateChange } from "@turnpike/chain-store";
+import { createValidatorSet, rfc3339ToNs, updateValidatorSet, type ValidatorSet } from "@turnpike/cometbft";
 import { sha256 } from "@turnpike/crypto";
 import type { Any } from "@turnpike/proto";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";

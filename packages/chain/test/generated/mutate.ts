@@ -67,9 +67,12 @@ function oneofChanges(target: Fields, oneof: DescOneof): Change[] {
     () => {
       target[oneof.localName] = { case: undefined };
     },
-    ...oneof.fields.map((field): Change => (chance) => {
-      target[oneof.localName] = { case: field.localName, value: singleValue(chance, field) };
-    }),
+    ...oneof.fields.map(
+      (field): Change =>
+        (chance) => {
+          target[oneof.localName] = { case: field.localName, value: singleValue(chance, field) };
+        },
+    ),
   ];
   const field = oneof.fields.find(({ localName }) => localName === current.case);
   if (field === undefined) return changes;

@@ -1,5 +1,5 @@
 import type { DescMessage, Message, MessageInitShape } from "@bufbuild/protobuf";
-import { moduleAddress, VALIDATOR_PREFIX, encodeBech32 } from "@turnpike/crypto";
+import { encodeBech32, moduleAddress, VALIDATOR_PREFIX } from "@turnpike/crypto";
 import {
   application,
   auth,
@@ -20,7 +20,6 @@ import {
   upgrade,
 } from "@turnpike/proto";
 import type { Chance } from "@turnpike/testkit/chance";
-import { honestProof } from "./honest-work.ts";
 import { applications } from "../../src/modules/application/state.ts";
 import { grants } from "../../src/modules/authz/grants.ts";
 import { gateways } from "../../src/modules/gateway/state.ts";
@@ -33,6 +32,7 @@ import { addressText, parseAddress } from "../../src/state/addresses.ts";
 import type { Context } from "../../src/state/context.ts";
 import { PARAMS } from "../modules/tokenomics/params.ts";
 import { ACTORS, type Actor, CONSENSUS_KEYS, SERVICES, SHARED_PARAMS, SIGNERS } from "./actors.ts";
+import { honestProof } from "./honest-work.ts";
 
 /** Inputs of plausible messages: choices, and the state that the messages should fit. */
 export interface Setting {
@@ -157,7 +157,8 @@ function proofInit(s: Setting) {
   const [first, ...others] = [...claims.entries(s.ctx)].map(([, claim]) => claim);
   const claim = first === undefined ? claimInit(s) : s.chance.pick([first, ...others]);
   const { supplierOperatorAddress, sessionHeader } = claim;
-  const proofBytes = sessionHeader === undefined ? undefined : honestProof(s.ctx, sessionHeader, supplierOperatorAddress);
+  const proofBytes =
+    sessionHeader === undefined ? undefined : honestProof(s.ctx, sessionHeader, supplierOperatorAddress);
   return {
     supplierOperatorAddress,
     ...(sessionHeader === undefined ? {} : { sessionHeader }),

@@ -46,7 +46,11 @@ function makerOf(chance: Chance, isDrawn: (typeUrl: string) => boolean): Make {
 }
 
 /** A message and the actor that can sign it; undefined when no actor can. */
-function signable(setting: Setting, isChanged: boolean, isDrawn: (typeUrl: string) => boolean = isAny): readonly [Actor, Any] | undefined {
+function signable(
+  setting: Setting,
+  isChanged: boolean,
+  isDrawn: (typeUrl: string) => boolean = isAny,
+): readonly [Actor, Any] | undefined {
   const { chance } = setting;
   const { schema, message } = makerOf(chance, isDrawn)(setting);
   if (isChanged) mutate(chance, schema, message);

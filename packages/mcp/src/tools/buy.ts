@@ -4,13 +4,14 @@ import { AppError, type ErrorCode, errorRow, isAppError } from "@turnpike/base";
 import type { CallOptions, Quote } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
-import { errorResult, failureResult, quoted, refusalResult } from "../failure.ts";
+import { errorResult, failureResult, QuotedError, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
-import { type CallRecord, usdOf } from "../mcp-session.ts";
+import { type CallRecord, microOf, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
+import { toolResult } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
 import { serviceId } from "./discover.ts";
-import { addTool, textResult } from "./tool.ts";
+import { addTool } from "./tool.ts";
 
 /**
  * Time for one call that buys, in milliseconds. Clients of MCP give up after a minute by default, and would then
@@ -62,27 +63,37 @@ function callOf(args: { service_id: string; request?: unknown; path?: string | u
   return { id: args.service_id, service, request: body, key };
 }
 
-/** Checks that the gateway sells the service now and lists the call, where it has a list that can be read. */
+/**
+ * Checks that the gateway sells the service now and lists the call, where it has a list that can be read. Returns the
+ * listed price.
+ */
 async function assertSold(
   { id, service, request: body }: ServiceCall,
   { documents }: McpServerModules,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | undefined> {
   const services = await documents.services(signal).catch(() => undefined);
-  if (services === undefined) return;
+  if (services === undefined) return undefined;
   const found = services.find((one) => one.id === id);
   if (found === undefined) {
     throw new AppError("UNKNOWN_SERVICE", { message: `No service has the id ${id}; nothing was signed.` });
   }
   if (!found.paid) {
-    const free = found.relayUrl === undefined ? "" : ` It is free at ${found.relayUrl}.`;
-    throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
+    const message = `${id} is not sold; nothing was signed.`;
+    throw new QuotedError("UNKNOWN_SERVICE", message, found.relayUrl && `It is free at ${found.relayUrl}`);
   }
   if (!found.servesNow) {
     throw new AppError("NO_SUPPLIERS", { message: `No supplier serves ${id} now; nothing was signed.` });
   }
   await assertListed(found, { target: service, request: body }, documents, signal);
+  return found.priceUsd;
 }
+
+/** A listed price as a cap, rounded up to a micro-unit; undefined where the list has no such amount. */
+const capOf = (priceUsd: string | undefined): string | undefined =>
+  priceUsd !== undefined && /^(?:0|[1-9]\d{0,11})(?:\.\d{1,18})?$/.test(priceUsd)
+    ? usdOf(microOf(priceUsd))
+    : undefined;
 
 /** Buys or resumes one call, and reports how it ended, whatever happens. */
 async function buy(
@@ -144,8 +155,9 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
           const { code } = error;
           return failureResult({
             code,
-            message: `There is no price. The gateway's words: ${quoted(error.message)}`,
+            message: "There is no price.",
             retryable: errorRow(code).retryable,
+            thirdParty: error.message,
           });
         });
       if (!isQuote(quote)) return quote;
@@ -158,14 +170,17 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
         `${call.id}: ${usd} USD for this call, paid in ${asset} on ${network}. Nothing was signed. ` +
         `${quote.withinCap ? "It is within" : "It is over"} the budget of one call; ` +
         `${usdOf(left)} USD are left in this session${fits ? "" : ", which is too little"}.`;
-      return textResult(text, {
-        service_id: call.id,
-        price_usd: usd,
-        network,
-        asset,
-        within_call_budget: quote.withinCap,
-        within_session_budget: fits,
-        session_remaining_usd: usdOf(left),
+      return toolResult({
+        own: text,
+        structured: {
+          service_id: call.id,
+          price_usd: usd,
+          network,
+          asset,
+          within_call_budget: quote.withinCap,
+          within_session_budget: fits,
+          session_remaining_usd: usdOf(left),
+        },
       });
     },
   });
@@ -180,12 +195,24 @@ async function buyWithinQuote(
   modules: McpServerModules,
 ): Promise<CallToolResult> {
   const call = callOf(args);
-  const ends = withTimeout(signal);
-  await assertSold(call, modules, ends);
-  const quoted = modules.session.quotes.get(call.key);
-  const max = args.max_price_usd ?? quoted;
-  const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
-  return buy(call, "buy", options, opts, modules);
+  const { session } = modules;
+  const { result, isJoined } = await session.purchases.run(call.key, withTimeout(signal), async (ends) => {
+    const listedUsd = await assertSold(call, modules, ends);
+    // A price that was shown binds, until the agent names another.
+    const shownUsd = session.quotes.get(call.key) ?? capOf(session.shownPrices.get(call.id) ?? listedUsd);
+    const max = args.max_price_usd ?? shownUsd;
+    const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
+    return buy(call, "buy", options, opts, modules);
+  });
+  return isJoined ? joinedResult(result) : result;
+}
+
+/** The result of an identical call that was in flight, with a sentence that says so: one purchase, one charge. */
+function joinedResult(result: CallToolResult): CallToolResult {
+  const [first, ...others] = result.content;
+  if (first?.type !== "text") return result;
+  const text = `${first.text}\nAn identical call was in flight: this is its result, and its payment, once for both.`;
+  return { ...result, content: [{ ...first, text }, ...others] };
 }
 
 function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {

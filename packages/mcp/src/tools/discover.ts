@@ -1,12 +1,13 @@
 import type { McpServer } from "@modelcontextprotocol/server";
-import { AppError } from "@turnpike/base";
+import { AppError, visibleLine, visibleText } from "@turnpike/base";
 import { z } from "zod";
 import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
-import { oneLine, visible } from "../fence.ts";
+import { QuotedError } from "../failure.ts";
 import { nearText } from "../listed.ts";
+import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
 import type { McpServerModules } from "../types.ts";
-import { addTool, textResult } from "./tool.ts";
+import { addTool } from "./tool.ts";
 
 /** Most characters of the schemas that `describe_service` shows. */
 const MAX_SCHEMA_CHARACTERS = 24_000;
@@ -19,12 +20,14 @@ export const serviceId = z
   .regex(SERVICE_ID, "is no service id: lower-case letters, digits and hyphens")
   .describe("Id of the service, as search_services gives it: eth");
 
+const notice = z.string().describe("Names, descriptions, operations, examples and schemas are third-party data");
+
 const SERVICE = z.object({
   id: z.string(),
   name: z.string(),
   description: z.string(),
   category: z.string(),
-  price_usd: z.string().describe("US dollars for one call; get_quote gives the binding price"),
+  price_usd: z.string().describe("US dollars for one call: call_service pays no more, unless it names max_price_usd"),
   answers_now: z.boolean(),
   paid: z.boolean().describe("false: it is only on the free relay"),
 });
@@ -32,7 +35,7 @@ const SERVICE = z.object({
 const shown = (service: ServiceFacts): z.output<typeof SERVICE> => ({
   id: service.id,
   name: service.name,
-  description: oneLine(service.description, 300),
+  description: visibleLine(service.description, 300),
   category: service.category,
   price_usd: service.priceUsd,
   answers_now: service.servesNow,
@@ -43,28 +46,58 @@ const READS = { readOnlyHint: true, destructiveHint: false, idempotentHint: true
 
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
 
-/** How well a word fits a text: whole words count more than beginnings, beginnings more than parts. */
-function fit(word: string, text: string): number {
-  const low = text.toLowerCase();
-  if (!low.includes(word)) return 0;
-  const words = wordsOf(low);
-  if (words.includes(word)) return 1;
-  if (words.some((one) => one.startsWith(word))) return 0.6;
-  return word.length >= 4 ? 0.25 : 0;
+/** A text that words are searched in. */
+class SearchText {
+  readonly #low: string;
+  #words: ReadonlySet<string> | undefined;
+
+  constructor(text: string) {
+    this.#low = text.toLowerCase();
+  }
+
+  /** How well a word fits: whole words count more than beginnings, beginnings more than parts. */
+  fit(word: string): number {
+    if (!this.#low.includes(word)) return 0;
+    this.#words ??= new Set(wordsOf(this.#low));
+    if (this.#words.has(word)) return 1;
+    for (const one of this.#words) if (one.startsWith(word)) return 0.6;
+    return word.length >= 4 ? 0.25 : 0;
+  }
+}
+
+type SearchTexts = Readonly<Record<"id" | "name" | "tags" | "category" | "description" | "operations", SearchText>>;
+
+/** Texts of the services of a list, made once for each version of it. */
+const TEXTS = new WeakMap<ServiceFacts, SearchTexts>();
+
+function textsOf(service: ServiceFacts): SearchTexts {
+  const earlier = TEXTS.get(service);
+  if (earlier !== undefined) return earlier;
+  const texts = {
+    id: new SearchText(service.id),
+    name: new SearchText(service.name),
+    tags: new SearchText(service.tags.join("\n")),
+    category: new SearchText(service.category),
+    description: new SearchText(service.description),
+    operations: new SearchText(service.operations.join("\n")),
+  };
+  TEXTS.set(service, texts);
+  return texts;
 }
 
 function scoreOf(service: ServiceFacts, words: readonly string[]): number {
+  if (words.length === 0) return 0;
+  const texts = textsOf(service);
   let sum = 0;
   for (const word of words) {
-    const best = Math.max(
-      service.id === word ? 12 : 6 * fit(word, service.id),
-      8 * fit(word, service.name),
-      4 * Math.max(0, ...service.tags.map((tag) => fit(word, tag))),
-      4 * fit(word, service.category),
-      2 * fit(word, service.description),
-      3 * Math.max(0, ...service.operations.map((name) => fit(word, name))),
+    sum += Math.max(
+      service.id === word ? 12 : 6 * texts.id.fit(word),
+      8 * texts.name.fit(word),
+      4 * texts.tags.fit(word),
+      4 * texts.category.fit(word),
+      2 * texts.description.fit(word),
+      3 * texts.operations.fit(word),
     );
-    sum += best;
   }
   return sum;
 }
@@ -97,30 +130,34 @@ function addSearchServices(server: McpServer, modules: McpServerModules): void {
       category: z.string().max(60).optional().describe("Only services of this category"),
       limit: z.number().int().min(1).max(50).default(10).describe("Most services to give; 10 by default"),
     }),
-    output: z.object({ services: z.array(SERVICE), found: z.number(), categories: z.array(z.string()) }),
+    output: z.object({ notice, services: z.array(SERVICE), found: z.number(), categories: z.array(z.string()) }),
     annotations: READS,
     async run({ query, category, limit }, signal) {
       const all = await modules.documents.services(signal);
       const found = rankServices(all, query, category);
       const services = found.slice(0, limit).map(shown);
+      for (const { id, price_usd } of services) modules.session.shownPrices.set(id, price_usd);
       const categories = [...new Set(all.map((one) => one.category))].filter((one) => one !== "").slice(0, 50);
       const lines = services.map(
         (one) =>
           `- ${one.id}: ${one.name}. ${one.description} [${one.category}; ` +
           `${one.paid ? `${one.price_usd} USD a call` : "free relay only"}; ${one.answers_now ? "answers now" : "does not answer now"}]`,
       );
-      const head =
-        found.length === 0
-          ? `No service fits. Categories: ${categories.join(", ")}.`
-          : `${services.length} of ${found.length} services that fit, of ${all.length}. Names and descriptions are the gateway's words:`;
-      return textResult([head, ...lines].join("\n"), { services, found: found.length, categories });
+      const isNone = found.length === 0;
+      return toolResult({
+        own: isNone
+          ? "No service fits. The gateway's categories:"
+          : `${services.length} of ${found.length} services that fit, of ${all.length}, in the gateway's words:`,
+        thirdParty: isNone ? categories.join(", ") : lines.join("\n"),
+        structured: { notice: THIRD_PARTY_NOTICE, services, found: found.length, categories },
+      });
     },
   });
 }
 
 /** JSON that is shown as it is, or said to be too large. */
 function bounded(value: unknown, most: number): unknown {
-  const text = JSON.stringify(value ?? null);
+  const text = visibleText(JSON.stringify(value ?? null));
   return text.length <= most ? value : `(left out: ${text.length} characters; see the gateway's /openapi.json)`;
 }
 
@@ -140,6 +177,7 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
         .describe("One of the operations that the index names: eth_getBalance, or GET /status"),
     }),
     output: z.object({
+      notice,
       service: SERVICE,
       operations: z.array(z.string()),
       operation_count: z.number(),
@@ -156,15 +194,15 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
       if (service === undefined) throw new AppError("UNKNOWN_SERVICE", { message: `No service has the id ${id}.` });
       const { operations } = service;
       if (operation !== undefined && !operations.includes(operation)) {
-        throw new AppError("METHOD_NOT_ALLOWED", {
-          message: `${id} has no operation ${JSON.stringify(oneLine(operation, 80))}.${nearText(operation, operations)}`,
-        });
+        const message = `${id} has no operation ${JSON.stringify(visibleLine(operation, 80))}.`;
+        throw new QuotedError("METHOD_NOT_ALLOWED", message, nearText(operation, operations));
       }
       const [only] = operations;
       const asked = operation ?? (operations.length === 1 ? only : undefined);
       const route = asked === undefined ? undefined : await modules.documents.route(id, signal);
       const half = MAX_SCHEMA_CHARACTERS / 2;
       const named = operations.slice(0, MAX_OPERATIONS);
+      modules.session.shownPrices.set(id, service.priceUsd);
       const facts = {
         service: shown(service),
         operations: asked === undefined ? named : [asked],
@@ -180,10 +218,14 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
         ...(service.relayUrl === undefined ? {} : { free_relay_url: service.relayUrl }),
         ...(service.maxBodyBytes === undefined ? {} : { max_body_bytes: service.maxBodyBytes }),
       };
-      const rest = operations.length - named.length;
+      const leftOut = operations.length - named.length;
       const more =
-        asked === undefined && rest > 0 ? `\n${rest} more operations are left out; name one for its schemas.` : "";
-      return textResult(`${visible(JSON.stringify(facts, null, 1))}${more}`, facts);
+        asked === undefined && leftOut > 0 ? ` ${leftOut} more operations are left out; name one for its schemas.` : "";
+      return toolResult({
+        own: `The service ${id}, in the gateway's words.${more}`,
+        thirdParty: JSON.stringify(facts),
+        structured: { notice: THIRD_PARTY_NOTICE, ...facts },
+      });
     },
   });
 }

@@ -1,9 +1,10 @@
 import type { McpServer } from "@modelcontextprotocol/server";
+import { visibleLine } from "@turnpike/base";
 import { z } from "zod";
-import { oneLine } from "../fence.ts";
 import { usdOf } from "../mcp-session.ts";
+import { toolResult } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
-import { addTool, textResult } from "./tool.ts";
+import { addTool } from "./tool.ts";
 
 const MAX_OPEN = 50;
 
@@ -53,7 +54,7 @@ export function addSpendingTool(server: McpServer, opts: McpServerOptions, modul
       const open = session.journal.open();
       const listed = open.slice(0, MAX_OPEN).map((one) => ({
         payment_id: one.requestHash,
-        service_id: oneLine(one.service.split(/[/?]/, 1)[0] ?? "", 64),
+        service_id: visibleLine(one.service.split(/[/?]/, 1)[0] ?? "", 64),
         usd: one.usd,
         signed_at: one.signedAt,
         known_here: session.sentRequest(one.requestHash) !== undefined,
@@ -77,7 +78,7 @@ export function addSpendingTool(server: McpServer, opts: McpServerOptions, modul
         open_payments: listed,
         open_payment_count: open.length,
       };
-      return textResult(spendingText(facts), facts);
+      return toolResult({ own: spendingText(facts), structured: facts });
     },
   });
 }

@@ -1,11 +1,11 @@
 import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
-import type { z } from "zod";
+import { z } from "zod";
 import { describing, readArguments } from "../arguments.ts";
 import { errorResult } from "../failure.ts";
 import type { McpServerModules } from "../types.ts";
 
 /** One tool: its description for a model, and its action. */
-export interface ToolSpec<Input extends z.ZodType, Output extends z.ZodType> {
+export interface ToolSpec<Input extends z.ZodObject, Output extends z.ZodType> {
   readonly name: string;
   readonly title: string;
   readonly description: string;
@@ -16,7 +16,7 @@ export interface ToolSpec<Input extends z.ZodType, Output extends z.ZodType> {
 }
 
 /** Registers a tool. Its arguments are checked here, and what it throws becomes a tool error. */
-export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
+export function addTool<Input extends z.ZodObject, Output extends z.ZodType>(
   server: McpServer,
   modules: Pick<McpServerModules, "log" | "stopping">,
   spec: ToolSpec<Input, Output>,
@@ -27,7 +27,7 @@ export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
     {
       title,
       description,
-      inputSchema: describing(spec.input),
+      inputSchema: describing(z.strictObject(spec.input.shape)),
       outputSchema: describing(spec.output),
       annotations: { title, ...annotations },
     },
@@ -40,9 +40,4 @@ export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
       }
     },
   );
-}
-
-/** A result that is one text of ours and the same for programs. */
-export function textResult(text: string, structuredContent: Record<string, unknown>): CallToolResult {
-  return { content: [{ type: "text", text }], structuredContent };
 }

@@ -86,6 +86,7 @@ function rig() {
       places: { ask: async () => ({ admission: "admitted" }) },
       head,
       guard,
+      contract: { isUsed: true, isUsedAlone: false, distrust: () => events.push("distrusted") },
       clock,
       log: silentLog,
       signal: stop.signal,

@@ -9,6 +9,7 @@ import {
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { BackOff } from "../verify/back-off.ts";
+import { type BatchContract, MAX_UNLIMITED } from "./batch-contract.ts";
 import { settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
@@ -37,6 +38,7 @@ export interface BatchSchedulerModules {
   readonly places: Pick<WalletPlaces, "ask">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
+  readonly contract: Pick<BatchContract, "isUsed" | "isUsedAlone" | "distrust">;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -64,7 +66,7 @@ export class BatchScheduler {
   readonly #maxOpenUnshared: number;
   readonly #baseFeeFaults: FaultLogThrottle;
   readonly #run = (): void => this.schedule();
-  /** Most payments that share a transaction now. */
+  /** Maximum number of payments that share a transaction now, where none can burn the gas of others. */
   #maxShared: number;
   /** No batch is begun before; monotonic milliseconds. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -174,12 +176,17 @@ export class BatchScheduler {
     if (account === undefined) return false;
     this.#nextAccount++;
     this.#busy.add(account);
-    const made = this.#settleBatch(account, this.#queue.take(this.#maxShared, unshared)).finally(() => {
+    const made = this.#settleBatch(account, this.#queue.take(this.#maxTaken, unshared)).finally(() => {
       this.#busy.delete(account);
       this.schedule();
     });
     track(made);
     return true;
+  }
+
+  /** Maximum number of payments of the next transaction. */
+  get #maxTaken(): number {
+    return this.#modules.contract.isUsed ? this.#maxShared : Math.min(this.#maxShared, MAX_UNLIMITED);
   }
 
   /** How long the next batch still waits to become fuller. */
@@ -188,9 +195,10 @@ export class BatchScheduler {
     const isBusy = this.#busy.size > 0 || accounts().some(({ open }) => open.size > 0);
     const windowMs = isBusy ? this.#opts.policy.batchWindowMs : 0;
     const nowMs = clock.monotonicMs();
-    const isFull = this.#queue.takeable(this.#maxShared, unshared) >= this.#maxShared;
+    const max = this.#maxTaken;
+    const isFull = this.#queue.takeable(max, unshared) >= max;
     const windowLeftMs = isFull ? 0 : windowMs - (nowMs - oldestMs);
-    const holdMs = isFull ? 0 : guard.holdMs(this.#queue.peek(this.#maxShared, unshared));
+    const holdMs = isFull ? 0 : guard.holdMs(this.#queue.peek(max, unshared));
     return Math.max(windowLeftMs, holdMs, this.#notBeforeMs - nowMs);
   }
 
@@ -204,7 +212,7 @@ export class BatchScheduler {
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
       const simulated = await this.#simulate(account, inTime, fees, head);
       if (simulated === undefined) return;
-      const { good, alone, failing, gasLimit } = simulated;
+      const { good, alone, failing } = simulated;
       rejectAll(failing, "PAYMENT_SIMULATION_FAILED");
       for (const { payment } of failing) {
         // One that is sent again was counted when its transaction was mined without settling it.
@@ -212,7 +220,7 @@ export class BatchScheduler {
       }
       for (const item of alone) item.alone = true;
       guard.settling(good);
-      this.#requeue([...alone, ...(await account.settle(good, gasLimit, fees))]);
+      this.#requeue([...alone, ...(await account.settle(good, simulated, fees))]);
     } catch (error) {
       log.warn({ relayer: account.relayer, code: failureCode(error) }, "a batch was not committed");
       // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
@@ -306,7 +314,8 @@ export class BatchScheduler {
   ): Promise<SimulatedBatch | undefined> {
     const { rpc, clock, log, signal } = this.#modules;
     const { net, policy, chainTimeoutMs } = this.#opts;
-    const transaction = { multicall3: net.multicall3, relayer, gas: policy.gas, fees, head };
+    const { contract } = this.#modules;
+    const transaction = { multicall3: net.multicall3, relayer, gas: policy.gas, fees, head, contract };
     try {
       const found = await simulateBatch(items, { ...transaction, timeoutMs: chainTimeoutMs }, { rpc, signal });
       if (found.alone.length > 0)

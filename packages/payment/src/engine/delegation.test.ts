@@ -11,6 +11,7 @@ import {
   claim,
   countingBackOff,
   mineUntil,
+  openBedWithoutContract,
   openOwnBed,
   PAY_TO,
   type Payer,
@@ -20,6 +21,7 @@ import {
 } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
+import { MAX_UNLIMITED } from "./batch-contract.ts";
 import { createEngine } from "./engine.ts";
 import { settlementCostWeiTotal } from "./metrics.ts";
 
@@ -30,8 +32,8 @@ const deployBurner = (bed: Bed): Promise<Address> => deployGasBurner(bed.anvil.u
 const delegate = (bed: Bed, payer: Payer, to: Address | undefined): Promise<void> =>
   delegateCode(bed.anvil.url, payer.address, to);
 
-/** Of an engine whose clock stands still: eleven payments wait for each other, and share a transaction. */
-const TOGETHER = { batchWindowMs: 1_000, maxBatch: 11, maxQueueMs: 1_000_000_000 };
+/** Of an engine whose clock stands still: so many payments wait for each other, and share a transaction. */
+const together = (maxBatch: number) => ({ batchWindowMs: 1_000, maxBatch, maxQueueMs: 1_000_000_000 });
 
 const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
   Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
@@ -41,7 +43,7 @@ test("an account that delegated its code after its verification (EIP-7702) is le
   await using ledger = await bed.openLedger();
   const backOff = countingBackOff();
   const key = await bed.relayerKey();
-  await using engine = await createEngine(bed.options([key], TOGETHER), {
+  await using engine = await createEngine(bed.options([key], together(11)), {
     ...bed.modules(ledger, noFaults, virtualClock()),
     backOff,
   });
@@ -60,8 +62,8 @@ test("an account that delegated its code after its verification (EIP-7702) is le
   assert.deepEqual([...backOff.blamed], [attacker.address.toLowerCase()]);
 });
 
-test("an account that delegates behind the signed transaction spoils that one alone: the others settle by themselves", async () => {
-  await using bed = await openOwnBed(server(), { noMining: true });
+test("without the contract, an account that delegates behind the signed transaction spoils that one alone: the others settle by themselves", async () => {
+  await using bed = await openBedWithoutContract(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const backOff = countingBackOff();
   const key = await bed.relayerKey();
@@ -70,11 +72,12 @@ test("an account that delegates behind the signed transaction spoils that one al
   const faults: FaultPoints = {
     reach: (name) => (name === "engine.journal.after" ? delegate(bed, attacker, burner) : undefined),
   };
-  await using engine = await createEngine(bed.options([key], TOGETHER), {
+  // More than share a transaction by Multicall3.
+  await using engine = await createEngine(bed.options([key], together(50)), {
     ...bed.modules(ledger, faults, virtualClock()),
     backOff,
   });
-  const honest = await Promise.all(Array.from({ length: 10 }, () => bed.payer(PRICE)));
+  const honest = await Promise.all(Array.from({ length: MAX_UNLIMITED - 1 }, () => bed.payer(PRICE)));
   const attack = await claim(ledger, attacker);
   const payments = await Promise.all(honest.map((payer) => claim(ledger, payer)));
   // In front of all others, it burns their gas as well.
@@ -84,17 +87,17 @@ test("an account that delegates behind the signed transaction spoils that one al
   await mineUntil(bed, Promise.all(settling));
   const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
   assert.deepEqual(new Set(ends.map(({ state }) => state)), new Set(["settled"]));
-  assert.equal(new Set(ends.map(({ evidence }) => evidence?.transaction)).size, 10, "each by itself");
+  assert.equal(new Set(ends.map(({ evidence }) => evidence?.transaction)).size, honest.length, "each by itself");
   await eventually("the attacker is blamed", () => backOff.blamed.size > 0);
   assert.deepEqual([...backOff.blamed], [attacker.address.toLowerCase()]);
   assert.equal((await stateOf(ledger, attack)).state, "signed");
-  assert.equal(await nonceOf(bed, key), 11);
+  assert.equal(await nonceOf(bed, key), 1 + honest.length);
   patience.abort();
   await attacking;
 });
 
-test("after a spoiled transaction fewer payments share one, and by and by as many as before", async () => {
-  await using bed = await openOwnBed(server(), { noMining: true });
+test("without the contract, after a spoiled transaction fewer payments share one, and by and by as many as before", async () => {
+  await using bed = await openBedWithoutContract(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const burner = await deployBurner(bed);
@@ -105,7 +108,7 @@ test("after a spoiled transaction fewer payments share one, and by and by as man
       for (const attacker of attackers.splice(0)) await delegate(bed, attacker, burner);
     },
   };
-  const options = bed.options([key], { ...TOGETHER, maxBatch: 2 });
+  const options = bed.options([key], together(2));
   let mined = 0;
   const metrics: Metrics = {
     ...noMetrics,

@@ -1,5 +1,5 @@
 import type { GasPolicy } from "./calls.ts";
-import { settlementGas } from "./calls.ts";
+import { maxPayments } from "./calls.ts";
 import type { FeePolicy } from "./fees.ts";
 import type { EngineNetwork } from "./options.ts";
 
@@ -23,7 +23,6 @@ export function networkPolicy(net: EngineNetwork): NetworkPolicy {
     perWallet: net.gasPerWallet,
     perDeployment: net.gasPerDeployment,
   };
-  const room = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
   return {
     fees: {
       maxFeePerGasWei: net.maxFeePerGasWei,
@@ -31,7 +30,7 @@ export function networkPolicy(net: EngineNetwork): NetworkPolicy {
       bumpPercent: net.bumpPercent,
     },
     gas,
-    maxBatch: Math.max(1, Math.min(net.maxBatch, Number(room))),
+    maxBatch: Math.min(net.maxBatch, maxPayments(MAX_TRANSACTION_GAS, gas)),
     batchWindowMs: net.batchWindowMs,
     bumpAfterMs: net.bumpAfterMs,
     maxOpenBatches: net.maxOpenBatches,

@@ -3,6 +3,7 @@ import type { EvmRpc } from "../evm/rpc.ts";
 import type { RelayerLease } from "../ledger-types.ts";
 import type { Sale } from "../settler.ts";
 import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
+import { BatchContract } from "./batch-contract.ts";
 import { BatchScheduler } from "./batch-scheduler.ts";
 import { type Head, type MinedCost, RpcSettlementChain, type SettlementChain } from "./chain.ts";
 import { firstFees } from "./fees.ts";
@@ -56,6 +57,7 @@ export class NetworkEngine implements AsyncDisposable {
   readonly #maxQueue: number;
   readonly #reconcileMs: number;
   readonly #chain: SettlementChain;
+  readonly #contract: BatchContract;
   readonly #costs: GasCosts;
   readonly #guard: ProfitGuard;
   readonly #head: HeadTracker;
@@ -108,6 +110,8 @@ export class NetworkEngine implements AsyncDisposable {
     this.#chain = chain;
     const onNewBlock = (): void => track(this.#keyring.readBalances());
     this.#head = new HeadTracker({ chain, clock, onNewBlock });
+    this.#contract = new BatchContract({ rpc, clock, log });
+    const contract = this.#contract;
     this.#costs = new GasCosts(gas, nowMs);
     this.#guard = new ProfitGuard(
       { net, fees, maxBatch },
@@ -125,6 +129,7 @@ export class NetworkEngine implements AsyncDisposable {
         places: this.#places,
         head: this.#head,
         guard: this.#guard,
+        contract,
         clock,
         log,
         signal,
@@ -168,6 +173,7 @@ export class NetworkEngine implements AsyncDisposable {
       log,
       faults,
       onUnpaid: (payment) => backOff?.failed(payment),
+      onDelegated: () => contract.onDelegated(),
       resend: (payment, isSuspect) => this.#resender.resend(payment, isSuspect),
       onRefused: (payment, sinceMs) => this.#onRefused(payment, sinceMs),
       onShared: (settled) => this.#scheduler.onShared(settled),
@@ -185,6 +191,7 @@ export class NetworkEngine implements AsyncDisposable {
     } catch (error) {
       log.warn({ code: failureCode(error) }, "the chain could not be asked");
     }
+    await this.#contract.refresh(AbortSignal.timeout(this.#chainTimeoutMs));
     await this.#keyring.leaseShare();
     this.#scheduler.schedule();
     this.#track(this.#watchForever());
@@ -394,6 +401,7 @@ export class NetworkEngine implements AsyncDisposable {
   async #reconcile(): Promise<void> {
     const { ledger } = this.#modules;
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(60_000)]);
+    await this.#contract.refresh(signal);
     await this.#keyring.leaseShare();
     this.#scheduler.schedule();
     const accounts = this.#keyring.held();

@@ -1,4 +1,6 @@
 import type { SettlementId } from "@turnpike/base";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
+import { transactionTarget } from "../evm/transaction.ts";
 import type { BatchRecord, JournaledTransaction } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Broadcast } from "./chain.ts";
@@ -75,6 +77,11 @@ export class OpenBatch {
     return this.transactions.at(-1);
   }
 
+  /** True when its payments go through the contract SettlementBatch, as its first transaction has them. */
+  get isGuarded(): boolean {
+    return this.transactions.some(isGuarded);
+  }
+
   /** Most that its newest transaction may take from the relayer's balance, in wei. */
   get maxCost(): bigint {
     return this.gasLimit * (this.newest?.maxFeePerGas ?? 0n);
@@ -122,6 +129,11 @@ export class OpenBatch {
     if (this.refusals > 0) this.sentAtMs = Number.NEGATIVE_INFINITY;
     this.refusals = 0;
   }
+}
+
+/** True for a transaction of the contract SettlementBatch: no payer's code runs in it. */
+export function isGuarded({ raw }: Pick<JournaledTransaction, "raw">): boolean {
+  return transactionTarget(raw) === SETTLEMENT_BATCH_ADDRESS;
 }
 
 function isPending({ state }: PaymentRecord): boolean {

@@ -124,7 +124,7 @@ export class Reconciler {
     // A node that lags does not have the settlement's block yet.
     if (head.number - BigInt(this.#rules.confirmations) + 1n < evidence.blockNumber) return false;
     const verdict = await resolver.judge(payment, head, signal);
-    if (verdict.kind === "unclear" || verdict.kind === "spent") return false;
+    if (verdict.kind === "unclear" || verdict.kind === "spent" || verdict.kind === "closed") return false;
     if (verdict.kind === "failed") {
       await resolver.fail(payment, verdict.reason);
       return false;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, MULTICALL3_ADDRESS } from "@turnpike/localnet";
+import { devRpc } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { parseTransaction } from "viem";
 import {
@@ -23,6 +23,7 @@ import {
 import { testServer } from "../../test/ledger-fixtures.ts";
 import { overrideRpc } from "../../test/override-rpc.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
 import { LedgerOperator } from "../ledger/operator.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
@@ -54,7 +55,7 @@ function refusing(bed: Bed, refuses: (sent: Sent) => boolean, message = "exceeds
   });
 }
 
-const isShared = ({ to }: Pick<Sent, "to">): boolean => to === MULTICALL3_ADDRESS.toLowerCase();
+const isShared = ({ to }: Pick<Sent, "to">): boolean => to === SETTLEMENT_BATCH_ADDRESS;
 const REFUSED = `settlement transactions refused (${NETWORK})`;
 const OPTIONS = { ...AT_ONCE, cancelAfterMs: 20_000 };
 

@@ -6,7 +6,10 @@ import { privateKeyToAddress } from "@turnpike/crypto";
 import { MULTICALL3_ADDRESS } from "@turnpike/localnet";
 import { virtualClock } from "@turnpike/testkit";
 import { ANSWER, NETWORK, newKey, newPayer, signPayment } from "../../test/engine-fixtures.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
+import { transactionTarget } from "../evm/transaction.ts";
 import type { Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
 import type { Broadcast, Head, SettlementChain } from "./chain.ts";
 import type { QueueItem } from "./queue.ts";
 import { RelayerAccount } from "./relayer-account.ts";
@@ -14,6 +17,7 @@ import { RelayerAccount } from "./relayer-account.ts";
 const GWEI = 1_000_000_000n;
 const FEES = { maxFeePerGas: 2n * GWEI, maxPriorityFeePerGas: GWEI };
 const HEAD: Head = { number: 1n, hash: "0x01", timeSeconds: 0, baseFee: GWEI };
+const FORM = { gasLimit: 240_000n, isGuarded: false };
 const BUMP_MS = 10_000;
 const CANCEL_MS = 500;
 
@@ -85,9 +89,9 @@ function rig() {
 
 test("a batch is journaled, then committed to its callers, then sent; the next one has the next nonce", async () => {
   const { account, item, taken } = rig();
-  assert.deepEqual(await account.settle([await item("a"), await item("b")], 240_000n, FEES), []);
+  assert.deepEqual(await account.settle([await item("a"), await item("b")], FORM, FEES), []);
   assert.deepEqual(await taken(), ["journal 7: a,b", "commit a", "commit b", "send: sent"]);
-  await account.settle([await item("c")], 140_000n, FEES);
+  await account.settle([await item("c")], { ...FORM, gasLimit: 140_000n }, FEES);
   assert.deepEqual(await taken(), ["journal 8: c", "commit c", "send: sent"]);
   assert.deepEqual([...account.open.keys()], [7, 8]);
 });
@@ -95,7 +99,7 @@ test("a batch is journaled, then committed to its callers, then sent; the next o
 test("what the ledger says is lost is rejected, and the rest is journaled again with the nonce that it names", async () => {
   const { account, refusals, item, taken } = rig();
   refusals.push(new AppError("LEDGER_FENCED", { detail: { lost: ["a"], nextNonce: 9 } }));
-  assert.deepEqual(await account.settle([await item("a"), await item("b")], 240_000n, FEES), []);
+  assert.deepEqual(await account.settle([await item("a"), await item("b")], FORM, FEES), []);
   assert.deepEqual(await taken(), [
     "journal 7: a,b",
     "reject a: LEDGER_FENCED",
@@ -109,7 +113,7 @@ test("without the lease nothing is sent, and the payments are returned for anoth
   const { account, refusals, item, taken } = rig();
   refusals.push(new AppError("LEDGER_FENCED", { detail: { lease: true } }));
   const items = [await item("a")];
-  assert.deepEqual(await account.settle(items, 140_000n, FEES), items);
+  assert.deepEqual(await account.settle(items, { ...FORM, gasLimit: 140_000n }, FEES), items);
   assert.deepEqual(await taken(), ["journal 7: a"]);
   assert.equal(account.held, false);
   assert.equal(account.ready(0n), false);
@@ -117,7 +121,7 @@ test("without the lease nothing is sent, and the payments are returned for anoth
 
 test("a late batch is replaced with higher fees, which are journaled before they are sent", async () => {
   const { account, clock, item, taken } = rig();
-  await account.settle([await item("a")], 140_000n, FEES);
+  await account.settle([await item("a")], { ...FORM, gasLimit: 140_000n }, FEES);
   await taken();
   await account.rebroadcastOrBump(HEAD);
   assert.deepEqual(await taken(), [], "too early");
@@ -132,10 +136,27 @@ test("a late batch is replaced with higher fees, which are journaled before they
   );
 });
 
+test("what replaces a transaction of the settlement contract goes through it, too, also after a restart", async () => {
+  const { account, clock, item } = rig();
+  await account.settle([await item("a"), await item("b")], { ...FORM, isGuarded: true }, FEES);
+  const batch = account.open.get(7);
+  assert.ok(batch !== undefined);
+  // As it is read from the ledger.
+  account.close(batch);
+  const { id, nonce, gasLimit, transactions } = batch;
+  const payments = batch.payments.map((payment): PaymentRecord => ({ ...payment, state: "signed" }));
+  const place = { network: NETWORK, relayer: account.relayer, state: "open", createdAtMs: 0 } as const;
+  account.adopt([{ ...place, id, nonce, gasLimit, transactions, payments, cancelRequested: false, reopened: false }]);
+  clock.advance(BUMP_MS);
+  await account.rebroadcastOrBump(HEAD);
+  const targets = account.open.get(7)?.transactions.map(({ raw }) => transactionTarget(raw));
+  assert.deepEqual(targets, [SETTLEMENT_BATCH_ADDRESS, SETTLEMENT_BATCH_ADDRESS]);
+});
+
 test("a batch that nodes keep refusing blocks the account, and is cancelled when they have refused it long enough", async () => {
   const { account, clock, node, item, taken } = rig();
   node.answer = "refused";
-  await account.settle([await item("a")], 140_000n, FEES);
+  await account.settle([await item("a")], { ...FORM, gasLimit: 140_000n }, FEES);
   await taken();
   assert.equal(account.ready(0n), false, "what is behind it could not be mined");
   clock.advance(CANCEL_MS);
@@ -151,7 +172,7 @@ test("a batch that nodes keep refusing blocks the account, and is cancelled when
 test("a node that wants more gas money stops the account until its balance covers what is open", async () => {
   const { account, node, item, taken } = rig();
   node.answer = "no-gas";
-  await account.settle([await item("a")], 140_000n, FEES);
+  await account.settle([await item("a")], { ...FORM, gasLimit: 140_000n }, FEES);
   await taken();
   assert.equal(account.balance, 0n);
   account.balance = 140_000n * FEES.maxFeePerGas - 1n;

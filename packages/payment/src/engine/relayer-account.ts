@@ -53,13 +53,20 @@ export interface RelayerAccountModules {
   readonly onNoGas: () => void;
 }
 
+/** Form of a settlement transaction. */
+export interface TransactionForm {
+  readonly gasLimit: bigint;
+  /** True when it goes through the contract SettlementBatch. */
+  readonly isGuarded: boolean;
+}
+
 /** Why a transaction is sent: label `kind` of the broadcast metric. */
 type BroadcastKind = "first" | "again" | "bumped" | "cancel";
 
 /** Refusals of one batch by the ledger in a row after which its payments wait for another account. */
 const MAX_REFUSALS = 5;
 /** Gas limit of an empty transaction; some chains count the cost of publishing it as gas. */
-const CANCEL_GAS = 40_000n;
+const CANCEL: TransactionForm = { gasLimit: 40_000n, isGuarded: false };
 
 /**
  * One relayer key that this process has leased: the only place that assigns its nonces. Every transaction is journaled
@@ -129,7 +136,11 @@ export class RelayerAccount {
   }
 
   /** Signs, journals and sends one batch. Returns the items that wait for another account; the others are committed or rejected. */
-  async settle(all: readonly QueueItem[], gasLimit: bigint, fees: Fees): Promise<readonly QueueItem[]> {
+  async settle(
+    all: readonly QueueItem[],
+    { gasLimit, isGuarded }: TransactionForm,
+    fees: Fees,
+  ): Promise<readonly QueueItem[]> {
     const { lease, ledger, log, signal, faults } = this.#modules;
     let items = all;
     let refusals = 0;
@@ -138,7 +149,7 @@ export class RelayerAccount {
       while (items.length > 0) {
         const nonce = this.#nextNonce;
         const payments = items.map(({ payment }) => payment);
-        const transaction = this.#sign(payments, nonce, gasLimit, fees);
+        const transaction = this.#sign(payments, nonce, { gasLimit, isGuarded }, fees);
         await faults.reach("engine.journal.before");
         const result = await journalBatch({ lease, nonce, gasLimit, transaction, items }, { ledger, log, signal });
         if (result.kind === "refused") {
@@ -221,7 +232,7 @@ export class RelayerAccount {
     log.warn({ relayer: this.relayer, from: chainNonce, to: end - 1 }, "filling nonces that the chain has lost");
     for (let nonce = chainNonce; nonce < end; nonce++) {
       metrics.count(settlementBroadcastsTotal, { network: lease.network, kind: "filler" });
-      await chain.send(this.#sign([], nonce, CANCEL_GAS, tip).raw, signal);
+      await chain.send(this.#sign([], nonce, CANCEL, tip).raw, signal);
     }
   }
 
@@ -241,9 +252,15 @@ export class RelayerAccount {
     this.#held = false;
   }
 
-  #sign(payments: readonly PaymentRecord[], nonce: number, gasLimit: bigint, fees: Fees): JournaledTransaction {
-    const { chainId, multicall3 } = this.#opts;
-    const call = settlementCall(payments, multicall3, this.relayer);
+  #sign(
+    payments: readonly PaymentRecord[],
+    nonce: number,
+    { gasLimit, isGuarded }: TransactionForm,
+    fees: Fees,
+  ): JournaledTransaction {
+    const { chainId, multicall3, gas } = this.#opts;
+    const gasEach = isGuarded ? gas.perTransfer : undefined;
+    const call = settlementCall(payments, { relayer: this.relayer, multicall3, gasEach });
     const transaction = { chainId, nonce, gasLimit, value: 0n, ...fees, ...call };
     return { ...fees, ...signTransaction(transaction, this.#modules.privateKey), cancels: payments.length === 0 };
   }
@@ -334,12 +351,14 @@ export class RelayerAccount {
       // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.
       if (isRejected) batch.rejected = true;
       const fees = bumpFees(newest, head.baseFee, { ...policy, maxFeePerGasWei: policy.maxFeePerGasWei * 2n });
-      return fees && this.#sign([], batch.nonce, CANCEL_GAS, fees);
+      return fees && this.#sign([], batch.nonce, CANCEL, fees);
     }
     const fees = bumpFees(newest, head.baseFee, policy);
     const kinds = payments.map(({ kind }) => kind);
-    const gasLimit = payments.length < batch.payments.length ? settlementGas(kinds, gas) : batch.gasLimit;
-    return fees && this.#sign(payments, batch.nonce, gasLimit, fees);
+    const { isGuarded } = batch;
+    const isShared = payments.length > 1 || isGuarded;
+    const gasLimit = payments.length < batch.payments.length ? settlementGas(kinds, gas, isShared) : batch.gasLimit;
+    return fees && this.#sign(payments, batch.nonce, { gasLimit, isGuarded }, fees);
   }
 
   /** Journals a replacement, then sends it. */

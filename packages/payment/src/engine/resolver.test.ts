@@ -92,7 +92,7 @@ test("an unused authorization fails when its window is over for good, and a lagg
   const payment = await newPayment(BigInt(START + 50));
   assert.deepEqual(await judge(chainWith({}), payment, 51n), { kind: "open", funded: false });
   // A re-organisation may bring a block of the window back: its payer must not sign anew yet.
-  for (const head of [52n, 61n]) assert.deepEqual(await judge(chainWith({}), payment, head), { kind: "unclear" });
+  for (const head of [52n, 61n]) assert.deepEqual(await judge(chainWith({}), payment, head), { kind: "closed" });
   assert.deepEqual(await judge(chainWith({}), payment, 62n), { kind: "failed", reason: "PAYMENT_EXPIRED" });
   const unavailable = (error: unknown): boolean => isAppError(error, "SETTLEMENT_UNAVAILABLE");
   await assert.rejects(judge(chainWith({ spentIn: 49n, known: 48n }), payment, 52n), unavailable);

@@ -24,6 +24,8 @@ export type Verdict =
   | { readonly kind: "spent" }
   /** It is unused and within its window; `funded` says whether the payer could pay. */
   | { readonly kind: "open"; readonly funded: boolean }
+  /** It is unused, and its window is closed; a re-organisation may open it again. */
+  | { readonly kind: "closed" }
   /** The chain does not say clearly yet: look again. */
   | { readonly kind: "unclear" };
 
@@ -78,7 +80,7 @@ export class Resolver {
       // submit the authorization, whatever became of our own transaction.
       const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
       if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
-      return pastSeconds >= this.#reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "unclear" };
+      return pastSeconds >= this.#reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "closed" };
     }
     const final = await blockBelow(chain, head, finalityBlocks, signal);
     const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;

@@ -1,13 +1,15 @@
 import type { Address } from "@turnpike/base";
-import { decodeAggregate3, decodeBool, encodeAuthorizationState } from "../evm/abi.ts";
+import { decodeAggregate3, decodeBool, encodeAuthorizationState, isPayerWithCode, type Result3 } from "../evm/abi.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { PayerKind } from "../types.ts";
 import { boundGas } from "../verify/bounded-gas.ts";
 import { hasCode, oddAnswer, readSimulation, replyToSimulation, type Simulation } from "../verify/reading.ts";
+import type { BatchContract } from "./batch-contract.ts";
 import { type GasPolicy, settlementCall, settlementGas, strictCall } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import type { Fees } from "./fees.ts";
 import type { QueueItem } from "./queue.ts";
+import type { TransactionForm } from "./relayer-account.ts";
 
 /** What the simulated transaction is going to be. */
 export interface SimulationOptions {
@@ -16,21 +18,22 @@ export interface SimulationOptions {
   readonly gas: GasPolicy;
   readonly fees: Fees;
   readonly head: Head;
+  readonly contract: Pick<BatchContract, "isUsed" | "isUsedAlone" | "distrust">;
   /** Longest wait for the chain's answer. */
   readonly timeoutMs: number;
 }
 
 /** What the chain says of a batch right before it is signed. */
-export interface SimulatedBatch {
+export interface SimulatedBatch extends TransactionForm {
   /** Those that would move their money now. */
   readonly good: readonly QueueItem[];
   /** Those that must not share a transaction: their account has code by now, or the shared call as a whole failed. */
   readonly alone: readonly QueueItem[];
   /** Those that would not move their money: the account has spent it, or its code refuses. */
   readonly failing: readonly QueueItem[];
-  /** Gas limit of the transaction that settles `good`. */
-  readonly gasLimit: bigint;
 }
+
+const NOTHING: SimulatedBatch = { good: [], alone: [], failing: [], gasLimit: 0n, isGuarded: false };
 
 /**
  * Asks the chain, in one exchange, which payers have code by now, and what the transaction would do. An account may have
@@ -43,28 +46,33 @@ export async function simulateBatch(
   modules: { readonly rpc: EvmRpc; readonly signal: AbortSignal },
 ): Promise<SimulatedBatch> {
   const [only] = items;
-  if (only === undefined) return { good: [], alone: [], failing: [], gasLimit: 0n };
+  if (only === undefined) return NOTHING;
   const accounts = [...new Set(items.filter(isPlain).map(({ payment }) => payment.key.from))];
+  const mayGuard = items.length > 1 ? opts.contract.isUsed : isPlain(only) && opts.contract.isUsedAlone;
   const calls: RpcCall[] = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
-  calls.push(callOf(items, items.map(kindOf), opts));
+  calls.push(callOf(items, { kinds: items.map(kindOf), isGuarded: mayGuard }, opts));
   const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);
   const replies = await modules.rpc.batch(calls, limit);
   const withCode = new Set(accounts.filter((_, at) => hasCode(replies[at], modules)));
   const kinds = items.map(({ payment }) => (withCode.has(payment.key.from) ? "erc1271" : payment.kind));
-  const shared = items.filter(({ payment }) => !withCode.has(payment.key.from));
-  if (items.length > 1 && shared.length < items.length) {
-    // The gas that some burn says nothing about the others.
-    const rest = await simulateBatch(shared, opts, modules);
-    return { ...rest, alone: [...items.filter((item) => !shared.includes(item)), ...rest.alone] };
-  }
+  // The gas that some burn says nothing about the others.
+  const delegates = items.length > 1 ? items.filter(({ payment }) => withCode.has(payment.key.from)) : [];
+  if (delegates.length > 0) return withoutDelegates(items, delegates, opts, modules);
+  const isGuarded = mayGuard && withCode.size === 0;
   let reply = replies[accounts.length];
   if (withCode.size > 0) {
-    const { method, params } = callOf(items, kinds, opts);
+    const { method, params } = callOf(items, { kinds, isGuarded }, opts);
     reply = await modules.rpc.call(method, params, limit);
   }
-  const simulations =
-    items.length === 1 ? [simulationOf(only, reply, modules.rpc)] : simulationsOf(items, reply, modules.rpc);
-  if (simulations === undefined) return { good: [], alone: items, failing: [], gasLimit: 0n };
+  let simulations: readonly Simulation[];
+  if (items.length === 1 && !isGuarded) simulations = [simulationOf(only, reply, modules.rpc)];
+  else {
+    const results = sharedResults(items, reply, { rpc: modules.rpc, contract: isGuarded ? opts.contract : undefined });
+    if (results === undefined) return { ...NOTHING, alone: items };
+    const leftOut = items.filter((_, at) => isGuarded && isPayerWithCode(results[at]));
+    if (leftOut.length > 0) return withoutDelegates(items, leftOut, opts, modules);
+    simulations = results.map(({ success, returnData }) => readSimulation(success, returnData));
+  }
   const doubtful = items.filter((item, at) => {
     const simulation = simulations[at];
     return simulation?.ok !== true && !(kinds[at] === "eoa" && isEarly(item, simulation, opts.head));
@@ -75,11 +83,21 @@ export async function simulateBatch(
   const [kind = "eoa"] = kinds;
   if (items.length === 1 && kind !== "eoa")
     return boundOwn(only, { kind, isGood: doubtful.length === 0, failing }, opts, { ...modules, signal: limit });
-  const gasLimit = settlementGas(
-    kinds.filter((_, at) => good.includes(items[at] ?? only)),
-    opts.gas,
-  );
-  return { good, alone: [], failing, gasLimit };
+  const goodKinds = kinds.filter((_, at) => good.includes(items[at] ?? only));
+  const gasLimit = settlementGas(goodKinds, opts.gas, goodKinds.length > 1 || isGuarded);
+  return { ...NOTHING, good, failing, gasLimit, isGuarded };
+}
+
+/** {@link simulateBatch} of those whose accounts have no code; the others must go by themselves. */
+async function withoutDelegates(
+  items: readonly QueueItem[],
+  delegates: readonly QueueItem[],
+  opts: SimulationOptions,
+  modules: { readonly rpc: EvmRpc; readonly signal: AbortSignal },
+): Promise<SimulatedBatch> {
+  const plainItems = items.filter((item) => !delegates.includes(item));
+  const batch = await simulateBatch(plainItems, opts, modules);
+  return { ...batch, alone: [...delegates, ...batch.alone] };
 }
 
 /**
@@ -97,15 +115,15 @@ async function boundOwn(
   modules: { readonly rpc: EvmRpc; readonly signal: AbortSignal },
 ): Promise<SimulatedBatch> {
   const { payment } = item;
-  const { multicall3, head } = opts;
+  const { relayer, multicall3, head } = opts;
   const maxGas = settlementGas([kind], opts.gas);
-  if (failing.length > 0) return { good: [], alone: [], failing, gasLimit: 0n };
+  if (failing.length > 0) return { ...NOTHING, failing };
   // Its transaction reverts before the payer's code runs.
-  if (!isGood) return { good: [item], alone: [], failing: [], gasLimit: settlementGas(["eoa"], opts.gas) };
+  if (!isGood) return { ...NOTHING, good: [item], gasLimit: settlementGas(["eoa"], opts.gas) };
   const sender = senderOf(opts, true);
   const bound = await boundGas(
     {
-      call: { ...sender, ...settlementCall([payment], multicall3, opts.relayer) },
+      call: { ...sender, ...settlementCall([payment], { relayer, multicall3, gasEach: undefined }) },
       strictCall: { ...sender, ...strictCall(payment, multicall3) },
       read: (reply) => simulationOf(item, reply, modules.rpc),
       key: payment.key,
@@ -115,8 +133,8 @@ async function boundOwn(
     { maxGas, block: head, multicall3 },
     modules,
   );
-  if (bound === undefined) return { good: [], alone: [], failing: [item], gasLimit: 0n };
-  return { good: [item], alone: [], failing: [], gasLimit: bound.limit };
+  if (bound === undefined) return { ...NOTHING, failing: [item] };
+  return { ...NOTHING, good: [item], gasLimit: bound.limit };
 }
 
 /**
@@ -140,35 +158,42 @@ async function spentOf(items: readonly QueueItem[], rpc: EvmRpc, signal: AbortSi
 }
 
 /**
- * What a shared transaction would do, by payment; undefined when it as a whole would fail.
- * @throws AppError SETTLEMENT_UNAVAILABLE when the node could not run the call.
+ * Results of a shared transaction, by payment; undefined when it as a whole would fail.
+ * @throws AppError SETTLEMENT_UNAVAILABLE when the node could not run the call, or not by the contract any more.
  */
-function simulationsOf(
+function sharedResults(
   items: readonly QueueItem[],
   reply: RpcReply | undefined,
-  rpc: EvmRpc,
-): readonly Simulation[] | undefined {
+  { rpc, contract }: { readonly rpc: EvmRpc; readonly contract: Pick<BatchContract, "distrust"> | undefined },
+): readonly Result3[] | undefined {
   if (reply?.ok !== true) {
     replyToSimulation(reply, { rpc });
-    return undefined;
+    // By itself, it is tried again without the contract.
+    if (contract === undefined || items.length > 1) return undefined;
   }
-  const results = decodeAggregate3(reply.result, items.length);
-  if (results === undefined) throw oddAnswer({ rpc }, "aggregate3");
-  return results.map(({ success, returnData }) => readSimulation(success, returnData));
+  const results = reply?.ok === true ? decodeAggregate3(reply.result, items.length) : undefined;
+  if (results !== undefined) return results;
+  contract?.distrust();
+  throw oddAnswer({ rpc }, contract === undefined ? "aggregate3" : "settle");
 }
 
 /**
  * The call that the transaction is going to make. What runs a payer's code is asked with the fees that it is going to
  * have, so that the code cannot know that it is simulated; what does not is asked without, for a node would want the relayer's funds for it.
  */
-function callOf(items: readonly QueueItem[], kinds: readonly PayerKind[], opts: SimulationOptions): RpcCall {
+function callOf(
+  items: readonly QueueItem[],
+  { kinds, isGuarded }: { readonly kinds: readonly PayerKind[]; readonly isGuarded: boolean },
+  opts: SimulationOptions,
+): RpcCall {
   const { multicall3, relayer, gas, head } = opts;
+  const gasEach = isGuarded ? gas.perTransfer : undefined;
   const payments = items.map(({ payment }) => payment);
   const runsCode = kinds.some((kind) => kind !== "eoa");
   const request = {
     ...senderOf(opts, runsCode),
-    ...settlementCall(payments, multicall3, relayer),
-    gas: hex(settlementGas(kinds, gas)),
+    ...settlementCall(payments, { relayer, multicall3, gasEach }),
+    gas: hex(settlementGas(kinds, gas, kinds.length > 1 || isGuarded)),
   };
   // A chain that makes no blocks while idle may stand before the window, which the next block is in.
   const opens = payments.reduce((latest, { validAfter }) => (validAfter >= latest ? validAfter + 1n : latest), 0n);

@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Address, AppError, noFaults, type SettlementId, silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import { NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
+import { NETWORK, newKey, newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import { newTransaction } from "../../test/ledger-fixtures.ts";
 import { addressToTopic, type EvmLog, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
-import type { JournaledTransaction, Ledger } from "../ledger-types.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
+import { signTransaction } from "../evm/transaction.ts";
+import type { JournaledTransaction, Ledger, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
 import { OpenBatch } from "./open-batch.ts";
@@ -15,7 +17,7 @@ import { Watcher } from "./watcher.ts";
 
 const RELAYER: Address = "0x0a";
 const RULES = { network: NETWORK, confirmations: 3, finalityBlocks: 10, blockTimeSeconds: 1 };
-const headAt = (number: bigint): Head => ({ number, hash: "0x01", timeSeconds: 1_000, baseFee: 0n });
+const headAt = (number: bigint, timeSeconds = 1_000): Head => ({ number, hash: "0x01", timeSeconds, baseFee: 0n });
 
 /** The logs of a transaction that settles these payments. */
 const paidLogs = (payments: readonly PaymentRecord[]): readonly EvmLog[] =>
@@ -28,24 +30,39 @@ const paidLogs = (payments: readonly PaymentRecord[]): readonly EvmLog[] =>
     ];
   });
 
+const walletOf = ({ key }: PaymentRecord): WalletSubjects => ({ payer: key.from, classes: ["code:01"] });
+
+/** A journaled transaction of the settlement contract. */
+function guardedTransaction(): JournaledTransaction {
+  const fields = { chainId: 84_532, nonce: 7, gasLimit: 1n, value: 0n, maxFeePerGas: 1n, maxPriorityFeePerGas: 1n };
+  const transaction = { ...fields, to: SETTLEMENT_BATCH_ADDRESS, data: "0x01" } as const;
+  return { ...newTransaction(), ...signTransaction(transaction, newKey()) };
+}
+
 /** One account with one open batch of two payments, on a chain that the test moves. */
-async function rig() {
+async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransaction()) {
   const events: string[] = [];
   const clock = virtualClock(1_000_000);
   const payments = await Promise.all(
     ["a", "b"].map(async (id): Promise<PaymentRecord> => {
       const signed = await signPayment(newPayer(), { validBefore: 2_000n });
-      return { ...signed, id: id as SettlementId, state: "signed" };
+      return { ...signed, kind, id: id as SettlementId, state: "signed" };
     }),
   );
-  const transaction = newTransaction();
   const batch = new OpenBatch(
     { id: 1n, nonce: 7, gasLimit: 1n, transactions: [transaction], payments },
     clock.monotonicMs(),
     { alone: false },
   );
-  const chainState = { head: 10n, nonce: 7, mined: new Map<string, MinedTransaction>() };
-  const bend: { verdict: Verdict; fault?: AppError } = { verdict: { kind: "open", funded: true } };
+  const chainState = {
+    head: 10n,
+    timeSeconds: 1_000,
+    /** Time of the block that transactions are mined in. */
+    minedSeconds: 1_000,
+    nonce: 7,
+    mined: new Map<string, MinedTransaction>(),
+  };
+  const bend: { verdict: Verdict; fault?: AppError; delegate?: string } = { verdict: { kind: "open", funded: true } };
   const open = new Map([[batch.nonce, batch]]);
   const account = {
     relayer: RELAYER,
@@ -55,11 +72,13 @@ async function rig() {
   };
   const chain: Partial<SettlementChain> = {
     poll: async (hashes) => ({
-      head: headAt(chainState.head),
+      head: headAt(chainState.head, chainState.timeSeconds),
       mined: new Map([...chainState.mined].filter(([hash]) => hashes.includes(hash))),
       nonces: new Map([[RELAYER, chainState.nonce]]),
     }),
-    wallets: async () => new Map(),
+    wallets: async () =>
+      new Map(payments.filter(({ id }) => id === bend.delegate).map((payment) => [payment.id, walletOf(payment)])),
+    block: async (number) => headAt(number, chainState.minedSeconds),
   };
   const resolver: Partial<Resolver> = {
     judge: async ({ id }) => {
@@ -74,6 +93,8 @@ async function rig() {
     fail: async ({ id }, reason) => void events.push(`fail ${id}: ${reason}`),
   };
   const ledger: Partial<Ledger> = {
+    endWallet: async (id, _network, _wallet, { isLost }) =>
+      void events.push(`${id} ${isLost ? "lost" : "settled"} gas`),
     closeBatch: async (id, hash) => void events.push(`close ${id} by ${hash === transaction.hash ? "ours" : "empty"}`),
   };
   const watcher = new Watcher(RULES, {
@@ -81,6 +102,7 @@ async function rig() {
     ledger: ledger as Ledger,
     resolver: resolver as Resolver,
     accounts: () => [account as unknown as RelayerAccount],
+    onDelegated: () => void events.push("delegated"),
     onUnpaid: ({ id }) => void events.push(`unpaid ${id}`),
     resend: ({ id }, isSuspect) => void events.push(`resend ${id}${isSuspect ? ", suspect" : ""}`),
     onRefused: ({ id }) => void events.push(`refused ${id}`),
@@ -149,6 +171,43 @@ test("payments that a mined transaction did not settle are judged by the chain: 
   const events = await spent.look();
   assert.ok(events.includes("unpaid a") && events.includes("unpaid b"), "a transaction that reverted has paid nothing");
   assert.ok(!events.some((event) => /^(settle|resend|fail)/.test(event)), events.join());
+});
+
+test("a wallet's payment that its transaction did not settle within its window has lost gas, also when that has closed by now", async () => {
+  for (const verdict of [{ kind: "closed" }, { kind: "failed", reason: "PAYMENT_EXPIRED" }] as const) {
+    const { look, mine, transaction, chainState, bend } = await rig("erc1271");
+    mine(transaction, [], false);
+    bend.verdict = verdict;
+    Object.assign(chainState, { head: 12n, timeSeconds: 2_000, minedSeconds: 1_999 });
+    const events = await look();
+    for (const id of ["a", "b"]) assert.ok(events.includes(`${id} lost gas`) && events.includes(`unpaid ${id}`));
+  }
+});
+
+test("a wallet's payment whose transaction was mined when its window had closed has lost no gas: its code did not run", async () => {
+  for (const verdict of [{ kind: "closed" }, { kind: "failed", reason: "PAYMENT_EXPIRED" }] as const) {
+    const { look, mine, transaction, chainState, bend } = await rig("erc1271");
+    mine(transaction, [], false);
+    bend.verdict = verdict;
+    Object.assign(chainState, { head: 12n, timeSeconds: 2_001, minedSeconds: 2_000 });
+    const events = await look();
+    assert.ok(!events.some((event) => /lost|unpaid|resend/.test(event)), events.join());
+  }
+});
+
+test("an account that has code by its block has lost gas, but in a transaction of the contract: that leaves it out, and it is sent again", async () => {
+  const outcomes = (events: readonly string[]): string[] =>
+    events.filter((event) => !/judge|close|settle b/.test(event));
+  for (const [transaction, expected] of [
+    [newTransaction(), ["delegated", "unpaid a", "a lost gas", "shared: false"]],
+    [guardedTransaction(), ["delegated", "shared: true", "resend a"]],
+  ] as const) {
+    const { look, mine, payments, chainState, bend } = await rig("eoa", transaction);
+    mine(transaction, paidLogs(payments.slice(1)));
+    bend.delegate = "a";
+    chainState.head = 12n;
+    assert.deepEqual(outcomes(await look()).toSorted(), expected.toSorted());
+  }
 });
 
 test("an empty transaction of the nonce settles nothing, and its payments go into others", async () => {

@@ -3,7 +3,7 @@ import { matchEvidence } from "../evm/logs.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { ChainView, Head, MinedCost, MinedTransaction, SettlementChain } from "./chain.ts";
-import type { OpenBatch } from "./open-batch.ts";
+import { isGuarded, type OpenBatch } from "./open-batch.ts";
 import type { ChainRules } from "./options.ts";
 import type { RelayerAccount } from "./relayer-account.ts";
 import type { Resolver, Settlement, Verdict } from "./resolver.ts";
@@ -26,6 +26,8 @@ export interface WatcherModules {
   readonly accounts: () => readonly RelayerAccount[];
   /** Called for a payment that a mined transaction of ours carried and did not settle by its payer's doing. */
   readonly onUnpaid: (payment: PaymentRecord) => void;
+  /** Called when a plain account had code by the time of its transaction's block. */
+  readonly onDelegated: () => void;
   /** Puts a payment into another batch, by itself. `isSuspect`: nodes refused a transaction that carried it. */
   readonly resend: (payment: PaymentRecord, isSuspect: boolean) => void;
   /** Called for a payment whose transaction carried no other, and nodes refused that until it was cancelled. */
@@ -40,6 +42,15 @@ export interface WatcherModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly faults: FaultPoints;
+}
+
+/** A mined transaction that left payments unsettled. */
+interface UnpaidTransaction {
+  readonly head: Head;
+  readonly blockNumber: bigint;
+  readonly gas: bigint;
+  /** True when it went through the contract SettlementBatch. */
+  readonly wasGuarded: boolean;
 }
 
 /** Follows the open batches of one network to their end. Not reentrant: one look at a time. */
@@ -111,17 +122,22 @@ export class Watcher {
     await faults.reach("engine.receipt.seen");
     const isCancelled = batch.transactions.some(({ hash, cancels }) => cancels && hash === mined.transaction);
     const { paid, unpaid } = sortPayments(batch, mined);
+    const ours = batch.transactions.find(({ hash }) => hash === mined.transaction);
+    const wasGuarded = ours !== undefined && isGuarded(ours);
     const gas = mined.cost?.gas ?? batch.gasLimit;
     let open: readonly PaymentRecord[] = isCancelled ? unpaid : [];
     let lost: ReadonlySet<SettlementId> = new Set();
     const judgeRest = async (): Promise<void> => {
-      if (!isCancelled && unpaid.length > 0) ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, gas }));
+      if (isCancelled || unpaid.length === 0) return;
+      const { blockNumber } = mined;
+      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, blockNumber, gas, wasGuarded }));
     };
     await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
     await this.#close(account, batch, mined.transaction);
     if (mined.cost !== undefined) onCost(batch, mined.cost, paid.length === batch.payments.length);
     const isRejected = isCancelled && batch.rejected;
-    if ((!isCancelled || isRejected) && !batch.alone) onShared(open.length === 0);
+    // The contract lets none of its payments fail another, so a smaller batch would save nothing.
+    if ((!isCancelled || isRejected) && !batch.alone) onShared(open.length === 0 || (wasGuarded && !isCancelled));
     // Code that was simulated in every block that may come, and refused in this one, would do so again.
     const sendable = open.filter(({ id }) => !lost.has(id));
     this.#resendOpen(batch, sendable, isRejected);
@@ -146,11 +162,16 @@ export class Watcher {
   async #judgeUnpaid(
     batch: OpenBatch,
     payments: readonly PaymentRecord[],
-    { head, gas }: { readonly head: Head; readonly gas: bigint },
+    { head, blockNumber, gas, wasGuarded }: UnpaidTransaction,
   ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
-    const { chain, ledger, onUnpaid } = this.#modules;
+    const { chain, ledger, onDelegated, onUnpaid } = this.#modules;
     const wallets = await chain.wallets(payments);
-    const shares = BigInt(Math.max(1, wallets.size));
+    // A token refuses what is late before it asks the payer's code.
+    const isLate = await this.#latenessAt(blockNumber, payments, head);
+    const ranCode = (payment: PaymentRecord): boolean =>
+      !wasGuarded && !isLate(payment) && (payment.kind !== "eoa" || wallets.has(payment.id));
+    const shares = BigInt(Math.max(1, payments.filter(ranCode).length));
+    if (payments.some(({ id, kind }) => kind === "eoa" && wallets.has(id))) onDelegated();
     const open: PaymentRecord[] = [];
     const lost = new Set<SettlementId>();
     const one = async (payment: PaymentRecord): Promise<void> => {
@@ -158,20 +179,32 @@ export class Watcher {
       if (verdict.kind === "open" && verdict.funded) open.push(payment);
       // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
       // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
-      const wallet = wallets.get(payment.id);
-      const runsCode = payment.kind !== "eoa" || wallet !== undefined;
       const isSpent =
-        verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
+        verdict.kind === "spent" ||
+        (verdict.kind === "failed" && (verdict.reason !== "PAYMENT_EXPIRED" || !isLate(payment))) ||
+        (verdict.kind === "open" && !verdict.funded);
       // A node that lags says nothing of the payer's code.
       if (verdict.kind === "settled" || verdict.kind === "unclear") return;
-      if (runsCode || isSpent) onUnpaid(payment);
-      if (!runsCode) return;
+      if (ranCode(payment) || isSpent) onUnpaid(payment);
+      if (!ranCode(payment)) return;
       lost.add(payment.id);
-      const subjects = wallet ?? { payer: payment.key.from, classes: [] };
+      const subjects = wallets.get(payment.id) ?? { payer: payment.key.from, classes: [] };
       await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: gas / shares, isLost: true });
     };
     await all(payments.map(one));
     return { open, lost };
+  }
+
+  /** Returns which payments' windows had ended by the time of a block; it is read only when some have ended by now. */
+  async #latenessAt(
+    blockNumber: bigint,
+    payments: readonly PaymentRecord[],
+    head: Head,
+  ): Promise<(payment: PaymentRecord) => boolean> {
+    if (payments.every(({ validBefore }) => validBefore > BigInt(head.timeSeconds))) return () => false;
+    const block = await this.#modules.chain.block(blockNumber);
+    // A block that is not there any more has burnt nothing.
+    return ({ validBefore }) => block === undefined || BigInt(block.timeSeconds) >= validBefore;
   }
 
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */

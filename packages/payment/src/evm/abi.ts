@@ -20,6 +20,14 @@ export interface Call3 {
   readonly callData: Hex;
 }
 
+/** One transfer of the contract SettlementBatch. */
+export interface BatchTransfer {
+  readonly token: Address;
+  readonly fields: TransferFields;
+  /** 65 bytes: r, s, v. */
+  readonly signature: Uint8Array;
+}
+
 /** One result of `aggregate3`. */
 export interface Result3 {
   readonly success: boolean;
@@ -30,6 +38,8 @@ export interface Result3 {
 const TRANSFER_VRS = "e3ee160e"; // transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)
 const TRANSFER_BYTES = "cf092995"; // transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)
 const AGGREGATE3 = "82ad56cb"; // aggregate3((address,bool,bytes)[])
+const SETTLE = "2b837eb0"; // settle(uint256,(address,address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)[])
+const PAYER_HAS_CODE = "796b13ed"; // PayerHasCode()
 const AUTHORIZATION_STATE = "e94a0102"; // authorizationState(address,bytes32)
 const BALANCE_OF = "70a08231"; // balanceOf(address)
 const IS_VALID_SIGNATURE = "1626ba7e"; // isValidSignature(bytes32,bytes)
@@ -79,10 +89,15 @@ function transferHead(fields: TransferFields): string {
   );
 }
 
+/** A signature of 65 bytes (r, s, v) as `uint8 v, bytes32 r, bytes32 s`. */
+function signatureWords(signature: Uint8Array): string {
+  const digits = hexOf(signature);
+  return digits.slice(128).padStart(64, "0") + digits.slice(0, 128);
+}
+
 /** `transferWithAuthorization(…, uint8 v, bytes32 r, bytes32 s)` with a signature of 65 bytes (r, s, v). */
 export function encodeTransferVrs(fields: TransferFields, signature: Uint8Array): Hex {
-  const digits = hexOf(signature);
-  return `0x${TRANSFER_VRS}${transferHead(fields)}${digits.slice(128).padStart(64, "0")}${digits.slice(0, 128)}`;
+  return `0x${TRANSFER_VRS}${transferHead(fields)}${signatureWords(signature)}`;
 }
 
 /** `transferWithAuthorization(…, bytes signature)`: what a token needs for a contract wallet. */
@@ -124,6 +139,19 @@ export function encodeAggregate3(calls: readonly Call3[]): Hex {
     tails += `${addressWord(call.target)}${word(call.allowFailure ? 1 : 0)}${word(96)}${bytesTail(call.callData.slice(2))}`;
   }
   return `0x${AGGREGATE3}${word(32)}${word(calls.length)}${offsets}${tails}`;
+}
+
+/** `settle(gasEach, transfers)` of the contract SettlementBatch, whose results have the form of `aggregate3`. */
+export function encodeSettle(gasEach: bigint, transfers: readonly BatchTransfer[]): Hex {
+  const items = transfers.map(
+    ({ token, fields, signature }) => addressWord(token) + transferHead(fields) + signatureWords(signature),
+  );
+  return `0x${SETTLE}${word(gasEach)}${word(64)}${word(transfers.length)}${items.join("")}`;
+}
+
+/** True for the result of a transfer that SettlementBatch left out since its payer has code. */
+export function isPayerWithCode(result: Result3 | undefined): boolean {
+  return result?.success === false && result.returnData.toLowerCase() === `0x${PAYER_HAS_CODE}`;
 }
 
 /** Reads what `aggregate3` returned for `count` calls; undefined when it is not of that form. */

@@ -5,7 +5,7 @@ import { isPrivateKey } from "@turnpike/crypto";
 import { fc } from "@turnpike/testkit/property";
 import { keccak256 } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { signTransaction } from "./transaction.ts";
+import { signTransaction, transactionTarget } from "./transaction.ts";
 
 const wei = fc.bigInt({ min: 0n, max: 2n ** 96n });
 const bytes = (min: number, max: number): fc.Arbitrary<`0x${string}`> =>
@@ -36,8 +36,20 @@ test("a signed transaction has viem's bytes and hash", async () => {
         const signed = signTransaction(transaction, key);
         assert.equal(bytesToHex0x(signed.raw), expected);
         assert.equal(signed.hash, keccak256(expected));
+        assert.equal(transactionTarget(signed.raw), fields.to);
       },
     ),
     { numRuns: 60 },
   );
+});
+
+test("bytes that are not a signed transaction have no target", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 200 }), (garbage) => {
+      const target = transactionTarget(garbage);
+      assert.ok(target === undefined || bytesToHex0x(garbage).includes(target.slice(2)));
+    }),
+  );
+  for (const hex of ["", "02", "02c0", "02f8", "0280", "02c6010203040594"])
+    assert.equal(transactionTarget(Buffer.from(hex, "hex")), undefined);
 });

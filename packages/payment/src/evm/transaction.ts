@@ -14,6 +14,9 @@ export interface Eip1559Transaction {
   readonly data: Hex;
 }
 
+/** Chain id, nonce, both fees and the gas limit: integers of less than 56 bytes. */
+const FIELDS_BEFORE_TARGET = 5;
+
 /** A transaction ready to be sent: `eth_sendRawTransaction` takes `raw` as hex. */
 export interface SignedTransaction {
   readonly hash: Hex;
@@ -42,6 +45,20 @@ export function signTransaction(transaction: Eip1559Transaction, privateKey: Uin
   const signature = [rlpInteger(BigInt(yParity)), rlpBytes(withoutZeros(r)), rlpBytes(withoutZeros(s))];
   const raw = concatBytes(type, rlpList([...fields, ...signature]));
   return { hash: bytesToHex0x(keccak256(raw)), raw };
+}
+
+/** Target of a transaction that {@link signTransaction} signed; undefined for any other bytes. */
+export function transactionTarget(raw: Uint8Array): Address | undefined {
+  const list = raw[1] ?? 0;
+  if (raw[0] !== 2 || list < 0xc0) return undefined;
+  let at = list < 0xf8 ? 2 : 2 + list - 0xf7;
+  for (let field = 0; field < FIELDS_BEFORE_TARGET; field++) {
+    const head = raw[at];
+    if (head === undefined || head > 0xb7) return undefined;
+    at += head < 0x80 ? 1 : 1 + head - 0x80;
+  }
+  const isAddress = raw[at] === 0x80 + 20 && raw.length > at + 20;
+  return isAddress ? bytesToHex0x(raw.subarray(at + 1, at + 21)) : undefined;
 }
 
 function hexBytes(text: Hex): Uint8Array {

@@ -39,6 +39,8 @@ const HEIGHT = { method: "eth_blockNumber" };
 const rpc = (rest: string): string => `{"jsonrpc":"2.0","id":1,${rest}}`;
 const fault = (code: number, message: string): string => rpc(`"error":${JSON.stringify({ code, message })}`);
 
+const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+
 const ENVELOPES: readonly (readonly [string, string | Uint8Array, string])[] = [
   ["a result", rpc('"result":"0x10"'), "good:passed"],
   [
@@ -57,6 +59,14 @@ const ENVELOPES: readonly (readonly [string, string | Uint8Array, string])[] = [
   ["another id", '{"jsonrpc":"2.0","id":2,"result":"0x1"}', "supplier:wrong_id"],
   ["the id as text", '{"jsonrpc":"2.0","id":"1","result":"0x1"}', "supplier:wrong_id"],
   ["no id", '{"jsonrpc":"2.0","result":"0x1"}', "supplier:wrong_id"],
+  ["a result of 2,499 levels", rpc(`"result":"0x1","x":${nested(2_499)}`), "good:passed"],
+  ["attack: a result of 3,000 levels", rpc(`"result":${nested(3_000)}`), "supplier:not_json"],
+  [
+    "attack: an error's data of 3,000 levels",
+    rpc(`"error":{"code":3,"message":"execution reverted","data":${nested(3_000)}}`),
+    "supplier:not_json",
+  ],
+  ["attack: millions of values", rpc(`"result":[${"{},".repeat(2_000_000)}{}]`), "supplier:too_large"],
   ["a batch", '[{"jsonrpc":"2.0","id":1,"result":"0x1"}]', "supplier:no_jsonrpc"],
   ["HTML", "<html>busy</html>", "supplier:not_json"],
   ["half an answer", '{"jsonrpc":"2.0","id":1,"resu', "supplier:not_json"],
@@ -155,13 +165,17 @@ test("no bytes make the reading of an answer throw, however deep", () => {
     ),
     { numRuns: 3_000 },
   );
-  const deep = `${"[".repeat(500_000)}${"]".repeat(500_000)}`;
-  assert.equal(verdict("eth", HEIGHT, rpc(`"result":${deep}`)), "supplier:schema");
-  assert.equal(
-    verdict("near", { method: "status" }, rpc(`"error":{"code":-32000,"message":"m","data":${deep}}`)),
-    "supplier:error",
-  );
-  assert.equal(verdict("pocket", "/cosmos/bank/v1beta1/params", deep), "supplier:schema");
+  const near = (data: string): string => rpc(`"error":{"code":-32000,"message":"m","data":${data}}`);
+  const outcomes = (data: string): readonly string[] => [
+    verdict("eth", HEIGHT, rpc(`"result":${data}`)),
+    verdict("near", { method: "status" }, near(data)),
+    verdict("pocket", "/cosmos/bank/v1beta1/params", data),
+  ];
+  assert.deepEqual(outcomes(nested(2_400)), ["supplier:schema", "supplier:error", "supplier:schema"]);
+  // What a buyer could not read is not sold.
+  for (const levels of [3_000, 500_000]) {
+    assert.deepEqual(outcomes(nested(levels)), ["supplier:not_json", "supplier:not_json", "supplier:not_json"]);
+  }
 });
 
 test("NEAR: causes decide", () => {

@@ -1,4 +1,4 @@
-import { bytesToUtf8, isRecord } from "@turnpike/base";
+import { type ForeignJsonFault, isRecord, readForeignJson, SUPPLIER_JSON } from "@turnpike/base";
 import { checkResult, type Service } from "@turnpike/catalogue";
 import type { BackendCall, SchemaCheck } from "@turnpike/protocol";
 import type { ErrorJudgement, Family, RpcError } from "../families/family.ts";
@@ -78,6 +78,12 @@ function errorCheck(service: Service, operation: string): SchemaCheck {
   return checkResult(service, operation, undefined) === "undeclared" ? "undeclared" : "unchecked";
 }
 
+/** The failed attempt of a body that cannot be read: what a buyer could not read either is not sold. */
+function unreadable(status: number, fault: ForeignJsonFault): FailedAttempt {
+  if (fault === "values" && isSuccess(status)) return failedAttempt("supplier", "too_large");
+  return malformed(status, fault === "empty" ? "empty" : "not_json");
+}
+
 /**
  * Reads a response and says whether it is an answer: a result that fits its schema, or an error that is fixed by the
  * request and the chain's state; `null` and `[]` are results. Everything else is a failed attempt, with who is to blame
@@ -89,15 +95,10 @@ export function parseAnswer(service: Service, source: AnswerSource, maxCheckedBy
   const family = familyOf(service, call.rpcType);
   const refused = refusedAnswer(response);
   if (refused !== undefined) return refused;
-  if (body.length === 0) return malformed(status, "empty");
-  const text = bytesToUtf8(body);
-  let value: unknown;
-  try {
-    if (text === undefined) return malformed(status, "not_json");
-    value = JSON.parse(text);
-  } catch {
-    return malformed(status, "not_json");
-  }
+  // The transport has bounded its size.
+  const read = readForeignJson(body, { ...SUPPLIER_JSON, maxBytes: body.length });
+  if (!read.ok) return unreadable(status, read.fault);
+  const { value } = read;
   const wantedId = wantedIdOf(call);
   let passed = body;
   let result = value;

@@ -6,6 +6,7 @@ import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
+import { printExact } from "../../cli/terminal.ts";
 import { exportChain, startChain } from "../../wiring/chain.ts";
 import { nodeFolder } from "../../wiring/chain-folder.ts";
 
@@ -74,5 +75,5 @@ export async function exportState(opts: ChainExportOptions, context: CommandCont
   }
   const height = opts.height === undefined ? undefined : BigInt(opts.height);
   const genesis = await exportChain(homeOf(opts, config), { log }, height);
-  process.stdout.write(genesisFileText(genesis));
+  printExact(genesisFileText(genesis));
 }

@@ -2,6 +2,7 @@ import { noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { type Config, configSchemaJson, type Environment, isChainAlone, redactConfig } from "@turnpike/config";
 import { configOf } from "../../cli/config-file.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
+import { printExact } from "../../cli/terminal.ts";
 import type { LedgerRole } from "../../wiring/ledger.ts";
 
 const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? "" : "s"}`;
@@ -53,5 +54,5 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
 
 /** Prints the JSON Schema of the configuration. */
 export function printSchema(): void {
-  process.stdout.write(configSchemaJson());
+  printExact(configSchemaJson());
 }

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { AppError } from "@turnpike/base";
+import { AppError, looksLikeKey, redacted } from "@turnpike/base";
 import { newPrivateKey, signerFromKey } from "@turnpike/client";
 import { readKeyFile } from "@turnpike/config";
 import { outputOf } from "../../cli/context.ts";
@@ -37,6 +37,9 @@ function show(accounts: readonly Account[], opts: KeyOptions): void {
 export function create(file: string, opts: KeyOptions & { readonly count: string }): void {
   const count = /^[1-9]\d?$/.test(opts.count) ? Number(opts.count) : undefined;
   if (count === undefined) throw new AppError("USAGE", { message: "--count: expected an integer 1..99." });
+  if (looksLikeKey(file)) {
+    throw new AppError("USAGE", { message: "<file>: names a file, and this is like a key. Name another file." });
+  }
   const accounts = Array.from({ length: count }, () => accountOf(newPrivateKey()));
   try {
     writeFileSync(file, fileText(file, accounts), { mode: 0o600, flag: "wx" });
@@ -51,7 +54,7 @@ export function create(file: string, opts: KeyOptions & { readonly count: string
 
 /** Shows the accounts of a key file; with `first`, of its first key only. @throws AppError USAGE, CONFIG_INVALID. */
 export function showFile(file: string, opts: KeyOptions & { readonly first?: boolean }): void {
-  if (!existsSync(file)) throw new AppError("USAGE", { message: `${resolve(file)} is not there.` });
+  if (!existsSync(file)) throw new AppError("USAGE", { message: `${redacted(resolve(file))} is not there.` });
   const keys = readKeyFile(file);
   show((opts.first === true ? keys.slice(0, 1) : keys).map(accountOf), opts);
 }

@@ -1,11 +1,12 @@
 import { existsSync } from "node:fs";
-import { AppError, type Log, systemClock, unitsToDecimal } from "@turnpike/base";
+import { AppError, type Log, redacted, systemClock, unitsToDecimal } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
 import type { McpServerOptions } from "@turnpike/mcp";
-import { keyOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
+import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { serve } from "../../cli/lifecycle.ts";
 import { createLog } from "../../cli/logging.ts";
+import { printError } from "../../cli/terminal.ts";
 import { productVersion } from "../../cli/version.ts";
 import { beginSession, type OpenJournal, openJournal } from "./journal.ts";
 
@@ -18,6 +19,7 @@ export interface McpOptions {
   readonly total: string;
   readonly journal?: string;
   readonly rpc: readonly string[];
+  readonly network: readonly string[];
   readonly maxAnswer: string;
   readonly http?: boolean;
   readonly port: string;
@@ -32,6 +34,8 @@ export interface McpOptions {
 /** Clients of MCP give up after a minute by default: before that it gets the outcome, or that there is none yet. */
 const REQUEST_TIMEOUT_MS = 45_000;
 const RETRY_FOR_MS = 40_000;
+/** Maximum size of an answer: a model is shown far less of it, and it is parsed beside other calls. */
+const MAX_ANSWER_BYTES = 16 * 1_048_576;
 
 function amountOf(flag: string, text: string): bigint {
   const [, whole = "", places = ""] = /^(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
@@ -52,7 +56,7 @@ function countOf(flag: string, text: string, least: number, most: number): numbe
 async function tokenOf(opts: McpOptions, context: CommandContext): Promise<string | undefined> {
   const file = opts.tokenFile;
   if (file !== undefined && !existsSync(file))
-    throw new AppError("USAGE", { message: `--token-file: ${file} is not there.` });
+    throw new AppError("USAGE", { message: `--token-file: ${redacted(file)} is not there.` });
   const { readClosedFile } = await import("@turnpike/config");
   const token = file === undefined ? context.env.TURNPIKE_MCP_TOKEN : readClosedFile(file, "--token-file").trim();
   if (token === undefined || token === "") {
@@ -79,6 +83,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
   const maxDataCharacters = countOf("--max-answer", opts.maxAnswer, 1_000, 2_000_000);
   const { gateway, up } = await sellerOf(opts, context);
   const key = await keyOf(opts, context, up);
+  const networks = await networksOf(opts, up);
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
   const buyer = { gateway, address: signer.address, local: up !== undefined };
@@ -97,8 +102,10 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
         budget,
         journal,
         rpcUrls,
+        ...(networks === undefined ? {} : { networks }),
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         retryForMs: RETRY_FOR_MS,
+        maxAnswerBytes: MAX_ANSWER_BYTES,
       }),
   };
 }
@@ -118,7 +125,7 @@ function sayStarted(opts: McpOptions, { server, opened }: Buyer, where: string, 
   const line =
     `MCP on ${where}: buys from ${server.gateway} as ${server.buyer}, at most ${opts.perCall} USD a call, ` +
     `${opts.perSession} USD a session, ${opts.total} USD in all; journal ${opened.file}${more}`;
-  process.stderr.write(opts.json === true ? `${JSON.stringify(facts)}\n` : `${line}\n`);
+  printError(opts.json === true ? `${JSON.stringify(facts)}\n` : `${line}\n`);
 }
 
 /** Says that the other end has gone: no fault. */

@@ -1,8 +1,7 @@
 import { Command } from "commander";
+import { collect, NETWORK_TEXT } from "../../cli/buyer-options.ts";
 import { type CommandContext, withJson } from "../../cli/context.ts";
 import type { McpOptions } from "./action.ts";
-
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 /** `turnpike mcp`: lets an agent buy, within a budget. */
 export function mcpCommand(context: CommandContext): Command {
@@ -23,6 +22,7 @@ export function mcpCommand(context: CommandContext): Command {
     .option("--per-session <usd>", "most that one session may spend, in US dollars", "1.00")
     .option("--total <usd>", "most that all sessions of the journal may spend together, in US dollars", "10.00")
     .option("--journal <file>", "where payments are written down (else in the state folder, one for each buyer)")
+    .option("--network <id>", NETWORK_TEXT, collect, [])
     .option("--rpc <url>", "node of a settlement chain: it shows that refused payments were not taken", collect, [])
     .option("--max-answer <characters>", "most characters of a bought answer that one result shows", "40000")
     .option("--http", "serve streamable HTTP instead of standard input and output")

@@ -1,11 +1,10 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { homedir } from "node:os";
 import { join } from "node:path";
 import { isAppError, isRecord } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
 import type { Environment } from "@turnpike/config";
-import { findUp } from "@turnpike/devnet/files";
+import { buyerStateFolder } from "../../cli/state-folder.ts";
 
 /** Processes that may serve one buyer at once, each with a journal of its own. */
 const MAX_JOURNALS = 8;
@@ -35,9 +34,7 @@ function filesOf(
     .update(`${buyer.gateway} ${buyer.address.toLowerCase()}`)
     .digest("hex")
     .slice(0, 16);
-  const up = buyer.local ? findUp(process.cwd())?.folder : undefined;
-  const state = env.XDG_STATE_HOME ?? join(homedir(), ".local", "state");
-  const folder = up === undefined ? join(state, "turnpike", "mcp") : join(up, "mcp");
+  const folder = buyerStateFolder("mcp", buyer, env);
   return Array.from({ length: MAX_JOURNALS }, (_, at) => join(folder, `${name}-${at + 1}.jsonl`));
 }
 

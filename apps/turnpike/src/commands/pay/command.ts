@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { collect, NETWORK_TEXT } from "../../cli/buyer-options.ts";
 import { type CommandContext, withJson } from "../../cli/context.ts";
 import type { PayOptions } from "./action.ts";
 
@@ -12,12 +13,13 @@ export function payCommand(context: CommandContext): Command {
     )
     .argument("<service>", "id of the service, with an appended path where it has such: eth, osmosis/status")
     .argument("[json]", 'JSON body: \'{"method":"eth_blockNumber"}\'')
-    .option("--max <usd>", "most that the call may cost, in US dollars", "0.05")
+    .option("--max <usd>", "most that the call may cost, in US dollars (else the listed price, at most 0.05)")
     .option("--total <usd>", "most that all calls of the journal may cost together, in US dollars")
     .option(
       "--journal <file>",
-      "write payments down there before they are sent: a call that was cut off is bought once",
+      "write payments down there before they are sent: a call that was cut off is bought once (else a file in the state folder)",
     )
+    .option("--no-journal", "write no payment down: the same call after an interruption is paid anew")
     .option("--quote", "show the terms and sign nothing")
     .option("--anyway", "ask also for a service that the gateway's list says is not served now")
     .option("--get", "send GET instead of POST")
@@ -26,6 +28,7 @@ export function payCommand(context: CommandContext): Command {
       "gateway to buy from (else TURNPIKE_GATEWAY, else that of a running turnpike up if its sample buyer pays)",
     )
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
+    .option("--network <id>", NETWORK_TEXT, collect, [])
     .option("--rpc <url>", "node of the settlement chain: shows the balance, and that refused payments were not taken")
     .option("--payment <header>", "present this signed payment of an earlier try again; nothing is signed")
     .action(async (service: string, json: string | undefined, opts: PayOptions) => {

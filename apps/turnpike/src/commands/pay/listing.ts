@@ -1,4 +1,4 @@
-import { AppError, isRecord, nearest } from "@turnpike/base";
+import { AppError, decimalToUnits, isRecord, nearest } from "@turnpike/base";
 import type { ListedService } from "@turnpike/client";
 
 /** The id of a service that may have an appended path and query. */
@@ -7,6 +7,20 @@ const idOf = (service: string): string => service.split(/[/?]/, 1)[0] ?? "";
 /** A body that a service takes, by the gateway's list; undefined where it shows none. */
 export function exampleOf(service: string, listing: readonly ListedService[] | undefined): unknown {
   return listing?.find(({ id }) => id === idOf(service))?.example;
+}
+
+/** Maximum decimal places of an amount of US dollars. */
+const USD_PLACES = 18;
+
+/** Price of a service in US dollars, by the gateway's list; undefined where it shows none below `maxUsd`. */
+export function listedPriceBelow(
+  maxUsd: string,
+  service: string,
+  listing: readonly ListedService[] | undefined,
+): string | undefined {
+  const priceUsd = listing?.find(({ id }) => id === idOf(service))?.priceUsd;
+  if (priceUsd === undefined) return undefined;
+  return decimalToUnits(priceUsd, USD_PLACES) < decimalToUnits(maxUsd, USD_PLACES) ? priceUsd : undefined;
 }
 
 function servedText(listing: readonly ListedService[]): string {

@@ -1,4 +1,4 @@
-import type { Price, PurchaseReceipt, PurchaseResult } from "@turnpike/client";
+import type { Price, PurchaseReceipt, PurchaseResult, SignedCall } from "@turnpike/client";
 import { readableMessage } from "../../cli/field-text.ts";
 import { prettyJson } from "../../cli/output.ts";
 
@@ -6,6 +6,8 @@ import { prettyJson } from "../../cli/output.ts";
 export const REFUSED = 4;
 /** Exit code where it is not known whether the payment was taken. */
 export const UNKNOWN = 5;
+/** Exit code of a payment that was taken, or may have been, without an answer for it. */
+export const CHARGED = 6;
 
 /** What a payer still has. */
 export interface Balance {
@@ -37,16 +39,51 @@ function receiptLines(receipt: PurchaseReceipt, open: boolean): string[] {
   return [`receipt  none: attempted${why}${tried === "" ? "" : `;${tried}`}`, ...id];
 }
 
-/** What a person sees of a result, on standard output. */
-export function resultLines(result: PurchaseResult, balance: Balance | undefined): string[] {
-  if (result.kind === "free") return [prettyJson(result.answer), "free     nothing was asked for this call"];
-  const { price, receipt } = result;
+/** Facts of the payment, on standard output, before the answer: nothing of the answer is read for them. */
+export function factLines(result: PurchaseResult): string[] {
+  if (result.kind === "free") return ["free     nothing was asked for this call"];
+  const { price, receipt, usd } = result;
   return [
+    ...(result.kind === "bought" ? [`charged  ${usd === undefined ? "the payment" : `${usd} USD`}, once`] : []),
     ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
-    ...(result.kind === "bought" ? [`answer   ${prettyJson(result.envelope)}`] : []),
     ...(receipt === undefined ? [] : receiptLines(receipt, result.kind === "refused" && result.open)),
-    ...(balance === undefined ? [] : [`balance  ${balance.usd} USD of ${balance.address}`]),
   ];
+}
+
+/** A result's answer; undefined where it has none. */
+export function answerOf(result: PurchaseResult): { readonly key: string; readonly value: unknown } | undefined {
+  if (result.kind === "bought") return { key: "envelope", value: result.envelope };
+  return result.kind === "free" ? { key: "answer", value: result.answer } : undefined;
+}
+
+/** The answer of a result, on standard output. */
+export function answerLines(result: PurchaseResult): string[] {
+  const answer = answerOf(result);
+  return answer === undefined ? [] : [`answer   ${prettyJson(answer.value ?? null)}`];
+}
+
+/** The balance, on standard output. */
+export function balanceLine({ usd, address }: Balance): string {
+  return `balance  ${usd} USD of ${address}`;
+}
+
+/** A payment that was signed and got no answer, as a result: for every end of a command between the two. */
+export function openResult(signed: SignedCall, code: string, message: string): Refused {
+  const { payment, usd } = signed;
+  return {
+    kind: "refused",
+    state: "open",
+    usd,
+    status: 0,
+    code,
+    message,
+    charge: `${usd === undefined ? "The payment" : `${usd} USD`} may have been charged, once.`,
+    retryable: true,
+    open: true,
+    receipt: undefined,
+    price: undefined,
+    payment,
+  };
 }
 
 /** What went wrong, what it cost, and the command that presents the same payment again where that may help. */
@@ -68,18 +105,23 @@ export function payCommandLine(
   opts: {
     readonly gateway?: string;
     readonly keyFile?: string;
+    readonly max?: string;
+    readonly network?: readonly string[];
     readonly rpc?: string;
-    readonly journal?: string;
+    readonly journal?: string | false;
     readonly payment?: string;
   } = {},
 ): string {
   const flags = [
     ["--gateway", opts.gateway],
     ["--key-file", opts.keyFile],
+    ["--max", opts.max],
+    ...(opts.network ?? []).map((network) => ["--network", network] as const),
     ["--rpc", opts.rpc],
-    ["--journal", opts.journal],
+    ["--journal", opts.journal === false ? undefined : opts.journal],
     ["--payment", opts.payment],
   ] as const;
   const given = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, quoted(value)]));
+  if (opts.journal === false) given.push("--no-journal");
   return ["npx turnpike pay", quoted(service), body === undefined ? "--get" : quoted(body), ...given].join(" ");
 }

@@ -1,6 +1,7 @@
 import { AppError, isRecord } from "@turnpike/base";
 import type { ChainClient } from "@turnpike/chain-client";
 import { methodAt, toApiJsonText } from "@turnpike/proto";
+import { printExact, printOut } from "../../cli/terminal.ts";
 import { openChainClient } from "../../wiring/chain-client.ts";
 import { refusalText } from "../tx/text.ts";
 import { heightAdvice } from "./heights.ts";
@@ -30,10 +31,10 @@ function printCard(answer: object, flags: Readonly<Record<string, unknown>>): vo
   } catch {
     value = undefined;
   }
-  if (flags.raw === true) process.stdout.write(card);
+  if (flags.raw === true) printExact(card);
   else if (value === undefined) {
     throw new AppError("CHAIN_QUERY_FAILED", { message: "The card is no JSON; see its bytes with --raw." });
-  } else process.stdout.write(`${JSON.stringify(value, undefined, flags.json === true ? 0 : 2)}\n`);
+  } else printOut(`${JSON.stringify(value, undefined, flags.json === true ? 0 : 2)}\n`);
 }
 
 /** Runs a query of a table. @throws AppError USAGE, CHAIN_UNREACHABLE, CHAIN_QUERY_FAILED with the module's own text */

@@ -1,4 +1,5 @@
 import { stringify } from "yaml";
+import { printOut } from "../../cli/terminal.ts";
 
 /** Flags of every command of `turnpike query`. */
 export interface QueryFlags {
@@ -11,7 +12,7 @@ export interface QueryFlags {
 
 /** Prints an answer's JSON: with --output text as YAML, else compact or indented. */
 export function printAnswer(text: string, { json, output }: QueryFlags, indented?: () => unknown): void {
-  if (json !== true && output === "text") process.stdout.write(stringify(JSON.parse(text)));
-  else if (json === true || indented === undefined) process.stdout.write(`${text}\n`);
-  else process.stdout.write(`${JSON.stringify(indented(), undefined, 2)}\n`);
+  if (json !== true && output === "text") printOut(stringify(JSON.parse(text)));
+  else if (json === true || indented === undefined) printOut(`${text}\n`);
+  else printOut(`${JSON.stringify(indented(), undefined, 2)}\n`);
 }

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { type Address, type NetworkId, noFaults, noMetrics, type ServiceId, silentLog } from "@turnpike/base";
+import { deployTestToken, setCode, startAnvil, USDC_ADDRESS } from "@turnpike/localnet";
 import { createLedger } from "@turnpike/payment";
-import { openTestPostgres, type TestPostgres } from "@turnpike/testkit/servers";
+import { openTestPostgres, sendMined, type TestPostgres } from "@turnpike/testkit/servers";
 import { type Ran, runInProcess } from "../../../test/run-command.ts";
 
 const NETWORK = "eip155:8453";
@@ -40,6 +41,31 @@ test("an operator blocks an account, sees it in the list, and takes it off", asy
   assert.deepEqual([entry?.payer, entry?.reason], [ACCOUNT.toLowerCase(), "burns gas"]);
   assert.equal((await settlements("unblock", NETWORK, ACCOUNT)).out, "Unblocked.\n");
   assert.equal((await settlements("blocked")).out, "There is none.\n");
+});
+
+test("an operator sees which chains have the settlement contract, and the call that deploys it", async () => {
+  await using anvil = await startAnvil();
+  await deployTestToken(anvil.url, { holders: [] });
+  const network = { network: "eip155:84532", rpcUrls: [anvil.url], asset: USDC_ADDRESS, name: "USDC", payTo: ACCOUNT };
+  const file = join(folder, "chain.yaml");
+  writeFileSync(file, JSON.stringify({ payment: { networks: [network] } }), { mode: 0o600 });
+  const show = (): Promise<Ran> => runInProcess(["settlements", "contract", "--json", "--config", file]);
+  const first = await show();
+  assert.equal(first.code, 0, first.err);
+  const { contract, deployment, networks } = JSON.parse(first.out) as {
+    readonly contract: Address;
+    readonly deployment: Readonly<Record<"to" | "data", `0x${string}`>>;
+    readonly networks: Readonly<Record<string, string>>;
+  };
+  assert.deepEqual(networks, { "eip155:84532": "deployed" });
+  await setCode(anvil.url, contract, "0x");
+  assert.deepEqual(JSON.parse((await show()).out).networks, { "eip155:84532": "deployable" });
+  await sendMined(anvil.url, { ...deployment, gas: "0x200000" });
+  assert.deepEqual(JSON.parse((await show()).out).networks, networks);
+  await setCode(anvil.url, contract, "0x");
+  await setCode(anvil.url, deployment.to, "0x");
+  const { out } = await runInProcess(["settlements", "contract", "--config", file]);
+  assert.ok(out.startsWith("eip155:84532  missing\n") && out.includes(deployment.data), out);
 });
 
 test("what is not there is named, with the command that shows what is", async () => {

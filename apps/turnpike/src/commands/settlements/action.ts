@@ -1,9 +1,16 @@
-import { type Address, AppError, type NetworkId, type SettlementId } from "@turnpike/base";
+import { type Address, AppError, type NetworkId, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { LedgerOperator } from "@turnpike/payment";
+import {
+  type BatchContractState,
+  LedgerOperator,
+  readBatchContract,
+  SETTLEMENT_BATCH_ADDRESS,
+  SETTLEMENT_BATCH_DEPLOYMENT,
+} from "@turnpike/payment";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { secondsOf } from "../../cli/duration.ts";
 import { ledgerSchema, ledgerUrl } from "../../wiring/ledger.ts";
+import { openChains } from "../../wiring/networks.ts";
 import { type DbOptions, ledgerConfig, limitOf } from "../db/action.ts";
 
 export type SettlementOptions = DbOptions;
@@ -71,6 +78,30 @@ export async function transactions(
     output.line(
       `${network}  ${relayer}  nonce ${nonce}  ${ageSeconds} s  attempts ${attempts}  payments ${payments}  ${transaction}${note}`,
     );
+  }
+}
+
+/**
+ * Shows how each chain of the configuration has the settlement contract, and the call that deploys it: no key of ours sends
+ * that, for a relayer's nonces belong to the process that holds its lease. @throws AppError SETTLEMENT_UNAVAILABLE
+ */
+export async function contract(opts: SettlementOptions, context: CommandContext): Promise<void> {
+  const { config } = await ledgerConfig(opts, context);
+  await using stack = new AsyncDisposableStack();
+  const states: Record<string, BatchContractState> = {};
+  for (const [network, rpc] of openChains(config, { log: silentLog, metrics: noMetrics })) {
+    states[network] = await readBatchContract(stack.use(rpc));
+  }
+  const output = outputOf(opts);
+  output.result({ contract: SETTLEMENT_BATCH_ADDRESS, deployment: SETTLEMENT_BATCH_DEPLOYMENT, networks: states });
+  const { to, data } = SETTLEMENT_BATCH_DEPLOYMENT;
+  for (const [network, state] of Object.entries(states)) output.line(`${network}  ${state}`);
+  if (Object.keys(states).length === 0) output.line("There is no payment network.");
+  const isAbsent = Object.values(states).some((state) => state !== "deployed");
+  if (isAbsent) {
+    output.line(`Any account but a relayer's may deploy it to ${SETTLEMENT_BATCH_ADDRESS}, by a transaction`);
+    output.line(`to ${to}, which has to be deployed there first where it is missing, with this data:`);
+    output.line(data);
   }
 }
 

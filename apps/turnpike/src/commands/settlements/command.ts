@@ -25,6 +25,19 @@ export function settlementsCommand(context: CommandContext): Command {
     ),
   );
   command.addCommand(
+    withJson(
+      withConfig(
+        new Command("contract")
+          .description(
+            "Shows which chains have the contract that keeps payers' code out of shared transactions, and the call that deploys it.",
+          )
+          .action(async (opts: SettlementOptions) => {
+            await (await actions()).contract(opts, context);
+          }),
+      ),
+    ),
+  );
+  command.addCommand(
     withLedger(
       new Command("cancel")
         .description(

@@ -23,6 +23,7 @@ import {
   toApiJsonText,
   tx as txs,
 } from "@turnpike/proto";
+import { printError, printOut } from "../../cli/terminal.ts";
 import { type ChainKey, findKey, openChainClient, readKeyFile } from "../../wiring/chain-client.ts";
 import { TxInput } from "./input.ts";
 import { optionsOfBatch, type TxFlags, txOptions, withoutNode } from "./options.ts";
@@ -63,7 +64,7 @@ function packed({ type, fields }: MessageOrder): Any {
 }
 
 const print = (text: string): void => {
-  process.stdout.write(`${text}\n`);
+  printOut(`${text}\n`);
 };
 
 /** On a terminal: shows what would be sent, and asks. */
@@ -71,7 +72,7 @@ async function confirmed(messages: readonly Any[], { yes, json, output }: TxFlag
   if (yes === true || json === true || output === "json" || !process.stdin.isTTY || !process.stderr.isTTY) return true;
   const body = createMessage(txs.TxBodySchema, { messages: [...messages] });
   const shown: unknown = JSON.parse(toApiJsonText(txs.TxBodySchema, body));
-  process.stderr.write(`${JSON.stringify(shown, undefined, 2)}\n`);
+  printError(`${JSON.stringify(shown, undefined, 2)}\n`);
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await asking.question("Sign and send this? [y/N] ");
   asking.close();
@@ -100,7 +101,7 @@ async function follow(client: ChainClient, sent: Broadcast, flags: TxFlags): Pro
   if (!isJson(flags)) print(`sent      ${sent.hash}`);
   if (flags.wait === true) {
     const say = (text: string): void => {
-      if (!isJson(flags) && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+      if (!isJson(flags) && process.stderr.isTTY) printError(`${text}\n`);
     };
     return shownIncluded(client, await waitShown({ hash: sent.hash, say }, { client }), flags);
   }

@@ -3,6 +3,7 @@ import { AppError } from "@turnpike/base";
 import type { ProfileName } from "@turnpike/chain";
 import type { UpPorts } from "@turnpike/devnet/ports";
 import { OWN_COMMAND } from "../../cli/own-command.ts";
+import { TERMINAL } from "../../cli/terminal.ts";
 import { createProgress } from "./progress.ts";
 
 /** Two signals within this time are one wish: a terminal's Ctrl-C and npm may both deliver it. */
@@ -64,7 +65,7 @@ function listenForSignals(notice: (text: string) => void): {
 
 /** Runs everything on this machine until a signal ends it. @throws AppError USAGE for ports that are not all different; those of {@link runUp} */
 export async function up(flags: UpFlags): Promise<void> {
-  const progress = createProgress({ json: flags.json === true }, { output: process.stdout, errors: process.stderr });
+  const progress = createProgress({ json: flags.json === true }, TERMINAL);
   // a closed terminal must not end the supervisor before its children
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const isTerminal = process.stdout.isTTY && flags.json !== true;

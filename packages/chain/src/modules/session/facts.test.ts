@@ -333,4 +333,27 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 1_000_000n).ok);
     assert.deepEqual(chain.finish(work), { end: "settled", settledUpokt: 12_600_000n });
   });
+
+  test("attack: an application that is staked after a session, or that a transfer makes after it, is not in it", () => {
+    const chain = new LifeChain({ proveAll: false });
+    const [app, sup, heir] = [chain.addParty("app"), chain.addParty("supplier"), chain.addParty("heir")];
+    chain.addService(chain.addParty("owner"), "svc");
+    assert.ok(chain.stakeSupplier(sup, "svc").ok);
+    chain.runTo(13n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_000n, 1_000_000n).ok);
+    chain.runTo(14n);
+    const now = chain.header(app, "svc");
+    const refused = /could not find app with address .* at height 9/;
+    assert.match(refusal(hydrateSession(chain.ctx, app.address, "svc", 10n)), refused);
+    // The id of an earlier session is public: its block's hash, the service and the address make it.
+    const early = chain.sessionHeader(app, "svc", 9n);
+    assert.match(refusal(chain.claim(new Work(early, sup).invent(400, 100_000n))), refused);
+    const honest = new Work(now, sup).serve(9, [app.publicKey, app.publicKey], app);
+    assert.deepEqual(chain.finish(honest), { end: "settled", settledUpokt: 900_000n });
+    assert.ok(chain.transfer(app, heir).ok);
+    const { heightBlocks } = chain.block;
+    while (getApplication(chain.ctx, heir.address) === undefined) chain.runTo(chain.block.heightBlocks + 1n);
+    const claimed = new Work(chain.sessionHeader(heir, "svc", heightBlocks), sup).invent(400, 100_000n);
+    assert.match(refusal(chain.claim(claimed)), /could not find app with address/);
+  });
 });

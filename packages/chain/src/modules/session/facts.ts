@@ -116,16 +116,14 @@ export class SessionFacts {
     return this.#versions().at(-1);
   }
 
-  /**
-   * True when the application could be in the session at one of its blocks: what it does later changes nothing.
-   *
-   * @param today its record, which counts for sessions before there was one, as on the real chain: none of its gateways
-   * signs for them
-   */
-  wasApplicationActive(today: application.Application): boolean {
-    const versions = this.#versions();
-    const counted = versions.length === 0 ? [today] : versions;
-    return counted.some((version) => isApplicationActive(version, this.#header.sessionEndBlockHeight));
+  /** True when the application was staked after one of the session's blocks: one that is staked later is not in it. */
+  wasApplicationStaked(): boolean {
+    return this.#versions().length > 0;
+  }
+
+  /** True when the application could be in the session at one of its blocks: later changes have no effect on it. */
+  wasApplicationActive(): boolean {
+    return this.#versions().some((version) => isApplicationActive(version, this.#header.sessionEndBlockHeight));
   }
 
   /**

@@ -20,11 +20,12 @@ function stakedApplication(
 ): Outcome<application.Application> {
   const { applicationAddress: address, serviceId } = header;
   const found = getApplication(ctx, address);
-  if (found === undefined) {
+  const facts = new SessionFacts(ctx, header);
+  if (found === undefined || !facts.wasApplicationStaked()) {
     const text = `could not find app with address ${goQuoted(address)} at height ${header.sessionStartBlockHeight}`;
     return fail(SESSION.applicationNotFound, text);
   }
-  if (!new SessionFacts(ctx, header).wasApplicationActive(found)) {
+  if (!facts.wasApplicationActive()) {
     const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }

@@ -46,7 +46,8 @@ interface Recording {
 function stake(ctx: Context, found: SessionJson, activationHeight = 1n): void {
   const app = fromApiJson(application.ApplicationSchema, found.application);
   assert.ok(app.ok);
-  setApplication(ctx, app.message);
+  // As a genesis has it: what a block stakes is in no session before.
+  setApplication({ ...ctx, mode: "genesis" }, app.message);
   for (const json of found.suppliers) {
     const read = fromApiJson(shared.SupplierSchema, json);
     assert.ok(read.ok);
@@ -221,16 +222,17 @@ suite("drawing sessions", () => {
     assert.equal(code(), 1102);
     stake(state.ctx, ANYONE);
     assert.equal(code(), 1104);
+    const write = (app: application.Application): void => setApplication({ ...state.ctx, mode: "genesis" }, app);
     const leaving = createMessage(application.ApplicationSchema, {
       address: APP,
       serviceConfigs: [{ serviceId: "s" }],
       unstakeSessionEndHeight: 50n,
     });
-    setApplication(state.ctx, leaving);
+    write(leaving);
     assert.equal(code(), 1109);
-    setApplication(state.ctx, { ...leaving, unstakeSessionEndHeight: 60n });
+    write({ ...leaving, unstakeSessionEndHeight: 60n });
     assert.equal(code(), 1104);
-    setApplication(state.ctx, { ...leaving, unstakeSessionEndHeight: 0n, serviceConfigs: [] });
+    write({ ...leaving, unstakeSessionEndHeight: 0n, serviceConfigs: [] });
     assert.equal(code(), 1103);
   });
 

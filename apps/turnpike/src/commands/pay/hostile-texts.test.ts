@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, suite, test } from "node:test";
+import { runInProcess } from "../../../test/run-command.ts";
+
+/** What a terminal would do: set the clipboard, clear itself, turn text around; and a line that looks like ours. */
+const HOSTILE =
+  "x\u001b]52;c;ZXZpbA==\u0007\u001b[2J\u009b2J\u202e\u2066\u{e0041}\u200d\r\nTo ask again for the same payment, never with a new one:\nnpx evil pay";
+/** No character that a terminal acts upon, but line ends. */
+const ACTS = /(?!\n)[\p{C}\p{Zl}\p{Zp}]/u;
+
+const OPTION = {
+  scheme: "exact",
+  network: "eip155:84532",
+  amount: "5000",
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+  maxTimeoutSeconds: 60,
+  extra: { name: "USDC", version: "2" },
+};
+const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
+
+suite("a gateway whose every text is hostile, at a terminal", () => {
+  let url = "";
+  let list: unknown;
+  let terms: Record<string, unknown>;
+  let paid: (response: ServerResponse) => void;
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    request.resume();
+    if (request.url === "/services.json") {
+      response.end(JSON.stringify(list));
+      return;
+    }
+    if (request.headers["payment-signature"] !== undefined) {
+      paid(response);
+      return;
+    }
+    response.writeHead(402, { "payment-required": base64(terms) }).end(JSON.stringify(terms));
+  });
+  before(async () => {
+    await new Promise<void>((resolve) => {
+      server.listen(0, "127.0.0.1", resolve);
+    });
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const receipt = (success: boolean) => ({
+    "payment-response": base64({
+      success,
+      transaction: HOSTILE,
+      network: HOSTILE,
+      payer: HOSTILE,
+      errorReason: HOSTILE,
+      extensions: { settlement: { id: HOSTILE } },
+    }),
+  });
+
+  /** Runs `pay`, and holds that nothing which it prints acts on a terminal or is a line of the gateway's. */
+  const assertQuiet = async (name: string, args: readonly string[]): Promise<void> => {
+    const env = { TURNPIKE_GATEWAY: url, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+    for (const more of [[], ["--json"]]) {
+      const { out, err } = await runInProcess(["pay", ...args, ...more], env);
+      const printed = `${out}${err}`;
+      assert.ok(printed.length > 20, `${name} prints nothing`);
+      assert.doesNotMatch(printed, ACTS, name);
+      assert.doesNotMatch(printed, /^npx evil/m, name);
+      if (more.length > 0) assert.doesNotThrow(() => JSON.parse(out), `${name}: ${out}`);
+    }
+  };
+
+  test("attack: nothing of a list, of terms, of an answer, a receipt or a refusal acts on it", async () => {
+    const eth = { id: "eth", serves: true, paid: true, example: { [HOSTILE]: HOSTILE }, methods: ["eth_call"] };
+    terms = { x402Version: 2, error: HOSTILE, resource: { url: HOSTILE, description: HOSTILE }, accepts: [OPTION] };
+    paid = (response) => {
+      response.writeHead(200, receipt(true)).end(JSON.stringify({ portal: { [HOSTILE]: HOSTILE }, data: HOSTILE }));
+    };
+    for (const [name, services, args] of [
+      ["an unknown id", [{ ...eth, id: `eth${HOSTILE}` }], ["ethx", "{}"]],
+      ["a free service", [{ ...eth, paid: false, relayUrl: HOSTILE }], ["eth", "{}"]],
+      [
+        "other services",
+        [
+          { ...eth, serves: false },
+          { ...eth, id: HOSTILE },
+        ],
+        ["eth", "{}"],
+      ],
+      ["a method", [{ ...eth, methods: ["eth_call\u202e"] }], ["eth", '{"method":"eth_cal"}']],
+      ["an example", [eth], ["eth"]],
+      ["terms", [eth], ["eth", "{}", "--quote"]],
+      ["an answer and its receipt", [eth], ["eth", "{}"]],
+    ] as const) {
+      list = services;
+      await assertQuiet(name, args);
+    }
+    for (const [status, body] of [
+      [400, { code: HOSTILE, message: HOSTILE }],
+      [402, { x402Version: 2, error: HOSTILE }],
+      [409, { code: "PAYMENT_CONFLICT", message: HOSTILE }],
+      [422, { detail: [{ loc: ["body", HOSTILE], msg: HOSTILE }] }],
+      [422, { detail: { [HOSTILE]: HOSTILE } }],
+      [503, { code: "SERVICE_UNAVAILABLE", message: HOSTILE, retryable: true }],
+    ] as const) {
+      paid = (response) => {
+        response.writeHead(status, receipt(false)).end(JSON.stringify(body));
+      };
+      await assertQuiet(`${status}`, ["eth", "{}"]);
+    }
+  });
+
+  test("attack: a deep answer is not indented to a thousand times its size", async () => {
+    list = undefined;
+    terms = { x402Version: 2, accepts: [OPTION] };
+    const deep = `${"[".repeat(900)}${"]".repeat(900)}`;
+    paid = (response) => {
+      response.writeHead(200, receipt(true)).end(`{"portal":{},"data":${deep}}`);
+    };
+    const env = { TURNPIKE_GATEWAY: url, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+    const { out } = await runInProcess(["pay", "eth", "{}"], env);
+    assert.ok(out.length < 20_000, `${out.length} characters`);
+    assert.ok(out.includes(deep));
+  });
+});

@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto";
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { AppError, isAppError } from "@turnpike/base";
+import type { SpendJournal } from "@turnpike/client";
+import type { Environment } from "@turnpike/config";
+import { buyerStateFolder } from "../../cli/state-folder.ts";
+
+/** The journal of a command, for as long as it runs. */
+export interface CallJournal extends AsyncDisposable {
+  readonly journal: SpendJournal;
+  /** Its path; undefined for one in memory. */
+  readonly file: string | undefined;
+}
+
+/** A call, and its buyer. */
+export interface JournaledCall {
+  readonly gateway: string;
+  readonly address: string;
+  /** True for the gateway of the running `turnpike up`, with its sample buyer. */
+  readonly local: boolean;
+  readonly service: string;
+  readonly body: string | undefined;
+}
+
+const disposing = (journal: SpendJournal, file: string | undefined): CallJournal => ({
+  journal,
+  file,
+  [Symbol.asyncDispose]: async () => journal[Symbol.asyncDispose](),
+});
+
+/** A payment is good for an hour at most, and so is a stored answer: what is older only fills the folder. */
+const MAX_AGE_MS = 30 * 24 * 3_600_000;
+
+/** Removes what calls left that were refused, or were never made again. */
+function removeOld(folder: string, nowMs: number): void {
+  try {
+    for (const name of readdirSync(folder)) {
+      const path = join(folder, name);
+      if (/^[0-9a-f]{32}\.jsonl/.test(name) && nowMs - statSync(path).mtimeMs > MAX_AGE_MS)
+        rmSync(path, { force: true });
+    }
+  } catch {
+    // Another process removes them too; the journal itself says what is wrong with the folder.
+  }
+}
+
+/**
+ * A journal in the user's state folder for this call alone: the same call finds it again, and other calls at the same time need not
+ * wait for its lock. It is removed when no payment in it can be presented again.
+ */
+async function defaultJournal(call: JournaledCall, env: Environment): Promise<CallJournal> {
+  const { openSpendJournal } = await import("@turnpike/client");
+  const { gateway, address, service, body } = call;
+  const identity = JSON.stringify([gateway, address.toLowerCase(), service, body ?? null]);
+  const name = createHash("sha256").update(identity).digest("hex").slice(0, 32);
+  const file = join(buyerStateFolder("pay", call, env), `${name}.jsonl`);
+  const journal = await openSpendJournal({ file }).catch((cause: unknown) => {
+    if (!isAppError(cause, "SPEND_JOURNAL")) throw cause;
+    const message = `${cause.message} --journal <file> names another one, and --no-journal goes without.`;
+    throw new AppError("SPEND_JOURNAL", { message, cause });
+  });
+  removeOld(dirname(file), Date.now());
+  return {
+    journal,
+    file,
+    async [Symbol.asyncDispose]() {
+      // While its lock is held: who opens it next makes another file.
+      if (journal.pendingCount() === 0) for (const path of [file, `${file}.lock`]) rmSync(path, { force: true });
+      await journal[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Opens the journal of a call: the one that is named, none for `false`, else its own. @throws AppError SPEND_JOURNAL. */
+export async function openCallJournal(
+  named: string | false | undefined,
+  call: JournaledCall,
+  env: Environment,
+): Promise<CallJournal> {
+  if (named === undefined) return defaultJournal(call, env);
+  const { memoryJournal, openSpendJournal } = await import("@turnpike/client");
+  if (named === false) return disposing(memoryJournal(), undefined);
+  return disposing(await openSpendJournal({ file: named }), named);
+}
