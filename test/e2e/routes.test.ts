@@ -392,6 +392,7 @@ suite("the routes of a whole gateway, over HTTP", () => {
       assert.equal(status.json.payer, payer.address.toLowerCase());
       assert.equal(status.json.transaction, answers[at]?.receipt?.transaction);
       assert.equal(status.json.answerAvailable, true);
+      assert.equal(status.json.answerStored, true);
       assert.ok(!showsStandIn(status.text) && !("answer" in status.json) && !("body" in status.json));
       assert.ok(!/signature|nonce/i.test(status.text), "nothing that could be presented again");
     }

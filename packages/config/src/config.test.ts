@@ -16,6 +16,7 @@ import {
   DANGEROUS,
   loadConfig,
   readKeyFile,
+  readSellerKey,
   relayerKeys,
 } from "./index.ts";
 
@@ -460,6 +461,30 @@ suite("config", () => {
     assert.match(
       faults(() => relayerKeys(bad, {}, "gateway")),
       /other users can read/,
+    );
+  });
+
+  test("reads a seller's key of the variable, the file or a file beside it, and repeats it in no error", () => {
+    const read = (payment: Record<string, unknown>, env: Record<string, string> = {}): string | undefined =>
+      readSellerKey(loadConfig({ file: yaml(JSON.stringify({ payment })), env }));
+    assert.equal(read({}), undefined);
+    assert.equal(read({ sellerKey: `\${KEY}` }, { KEY: "k-1" }), "k-1");
+    const sellerKeyFile = yaml("k-2\n").slice(folder.length + 1);
+    assert.equal(read({ sellerKeyFile }), "k-2");
+    assert.equal(read({ sellerKeyFile }, { TURNPIKE_SELLER_KEY: "k-3" }), "k-3");
+    for (const text of ["", "s3cret key", `s3cret${"x".repeat(512)}`, "s3cret\nkey", "s3cretü"]) {
+      const message = faults(() => read({ sellerKeyFile: yaml(text) }));
+      assert.match(message, /^payment\.sellerKeyFile: expected a key of 1 to 512/);
+      assert.doesNotMatch(message, /s3cret/);
+    }
+    const inFile = refused(JSON.stringify({ payment: { sellerKey: "s3cret key" } }));
+    assert.match(inFile, /payment\.sellerKey: expected 1 to 512 printable ASCII characters/);
+    assert.doesNotMatch(inFile, /s3cret/);
+    const open = join(folder, "open.key");
+    writeFileSync(open, "k-4", { mode: 0o644 });
+    assert.match(
+      faults(() => read({ sellerKeyFile: open })),
+      /^payment\.sellerKeyFile: other users can read/,
     );
   });
 

@@ -73,6 +73,7 @@ export function applyEnvironment(tree: Record<string, unknown>, env: Environment
     ["PORTAL_GATEWAY_DATABASE_URL", ["portalDb", "gatewayUrl"]],
     ["PORTAL_JWT_SECRET", ["portalDb", "jwt", "secret"]],
     ["TURNPIKE_ADMIN_TOKEN", ["admin", "token"]],
+    ["TURNPIKE_SELLER_KEY", ["payment", "sellerKey"]],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", ["tracing", "endpoint"]],
   ];
   for (const [name, parts] of short) {

@@ -23,5 +23,5 @@ export {
   SUPPLIER_DEFAULTS,
   type SupplierConfig,
 } from "./schema.ts";
-export { relayerKeys, relayerKeysByNetwork } from "./secrets.ts";
+export { readSellerKey, relayerKeys, relayerKeysByNetwork } from "./secrets.ts";
 export { networkRelayer } from "./settlement-rules.ts";

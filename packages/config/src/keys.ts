@@ -121,6 +121,19 @@ export const privateKey = (description: string) =>
     }),
   );
 
+/** The form of a key that a facilitator knows a seller by. */
+export const SELLER_KEY_PATTERN = "^[!-~]{1,512}$";
+
+/** A key that a facilitator knows a seller by. */
+export const sellerKey = () =>
+  Type.String({
+    pattern: SELLER_KEY_PATTERN,
+    description:
+      "Key by which the facilitator knows this gateway as a seller: sent to it as `Authorization: Bearer` in mode `remote`. TURNPIKE_SELLER_KEY sets it too, and counts before `sellerKeyFile`. No default: without one none is sent.",
+    "x-expected": "1 to 512 printable ASCII characters without spaces",
+    "x-secret": true,
+  });
+
 /** An object whose keys are all known. It may be left out when each of its keys has a default. */
 export const section = <T extends Record<string, TSchema>>(keys: T, description: string) =>
   Type.Object(keys, { additionalProperties: false, default: {}, description });

@@ -85,6 +85,7 @@ function placeKeyFiles(tree: Record<string, unknown>, file: string): void {
     relayer.keysFile = resolve(dirname(file), relayer.keysFile);
   }
   const folder = dirname(file);
+  if (isRecord(payment)) place(payment, "sellerKeyFile", folder);
   const { protocol, supplier } = tree;
   if (isRecord(protocol)) {
     place(protocol, "gatewayKeyFile", folder);

@@ -82,6 +82,7 @@ suite("what an operator sees of a configuration", () => {
   test("a text that is named or formed like a secret is marked, or is one of these", () => {
     const harmless = [
       "payment.relayer.keysFile",
+      "payment.sellerKeyFile",
       "facilitator.relayer.keysFile",
       "facilitator.sellers[0].keySha256",
       "payment.networks[0].relayer.keysFile",

@@ -13,6 +13,7 @@ import {
   oneOf,
   port,
   section,
+  sellerKey,
   text,
   textOf,
   url,
@@ -140,6 +141,12 @@ export const CONFIG_SCHEMA = Type.Object(
         ),
         facilitatorUrl: Type.Optional(
           url("Facilitator to ask in mode `remote`. No default: it is trusted with payments' liveness."),
+        ),
+        sellerKey: Type.Optional(sellerKey()),
+        sellerKeyFile: Type.Optional(
+          textOf(
+            "File with the `sellerKey`, mode 600; a relative path starts at the folder of the configuration file. No default.",
+          ),
         ),
         facilitatorTimeoutMs: integer(
           20_000,

@@ -1,8 +1,11 @@
 import { AppError } from "@turnpike/base";
 import { DANGEROUS } from "./dangerous.ts";
 import type { Environment } from "./environment.ts";
-import { type PrivateKey, parseKey, readKeyFile } from "./key-file.ts";
+import { type PrivateKey, parseKey, readClosedFile, readKeyFile } from "./key-file.ts";
+import { SELLER_KEY_PATTERN } from "./keys.ts";
 import type { Config } from "./schema.ts";
+
+const SELLER_KEY = new RegExp(SELLER_KEY_PATTERN);
 
 type Role = "gateway" | "facilitator";
 
@@ -98,4 +101,18 @@ export function relayerKeysByNetwork(
     found.set(network, own === undefined ? (common ?? []) : checked(own, config, env, role));
   }
   return found;
+}
+
+/**
+ * The key by which a facilitator knows this gateway as a seller: `sellerKey`, else of `sellerKeyFile`; undefined without either.
+ * @throws AppError CONFIG_INVALID for a file that other users can read, and one without such a key; its text is not repeated.
+ */
+export function readSellerKey({ payment }: Config): string | undefined {
+  const { sellerKey, sellerKeyFile } = payment;
+  if (sellerKey !== undefined || sellerKeyFile === undefined) return sellerKey;
+  const where = "payment.sellerKeyFile";
+  const text = readClosedFile(sellerKeyFile, where).trim();
+  if (SELLER_KEY.test(text)) return text;
+  const message = `${where}: expected a key of 1 to 512 printable ASCII characters without spaces, and nothing else.`;
+  throw new AppError("CONFIG_INVALID", { message });
 }

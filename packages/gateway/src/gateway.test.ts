@@ -122,8 +122,15 @@ test("refusals of payment: 402 with terms and cause, 409, 503 with Retry-After",
   await using to = await startTestGateway();
   to.payment.admission = () => ({ kind: "refused", ok: false, code: "PAYMENT_EXPIRED", message: "Too late by 3 s." });
   await assertTerms(await buy(to), /^PAYMENT_EXPIRED: Too late by 3 s\. Sign again/);
-  to.payment.admission = () => ({ kind: "refused", ok: false, code: "PAYMENT_CONFLICT" });
-  await assertError(await buy(to), 409, "PAYMENT_CONFLICT");
+  to.payment.admission = () => ({ kind: "refused", ok: false, code: "PAYMENT_CONFLICT", receipt: receipt() });
+  const conflict = await buy(to);
+  assert.deepEqual(decode(conflict.headers.get("payment-response")), receipt());
+  await assertError(conflict, 409, "PAYMENT_CONFLICT");
+  const pause = { ok: false, code: "PAYMENT_SIMULATION_FAILED", retryAfterSeconds: 60 } as const;
+  to.payment.admission = () => ({ kind: "refused", ...pause });
+  const later = await buy(to);
+  assert.equal(later.headers.get("retry-after"), "60");
+  await assertTerms(later, /^PAYMENT_SIMULATION_FAILED: /);
   to.payment.admission = () => ({ kind: "refused", ok: false, code: "SETTLEMENT_UNAVAILABLE" });
   const busy = await buy(to);
   assert.equal(busy.headers.get("retry-after"), "1");

@@ -147,6 +147,7 @@ export function standInPayment(): StandInPayment {
             transaction: "0xabc",
             reason: undefined,
             answerAvailable: true,
+            answerStored: true,
           }
         : undefined;
     },

@@ -158,6 +158,8 @@ export interface Ledger extends AsyncDisposable {
    * was settled longer ago, by the database's clock, or is not settled.
    */
   answer(id: SettlementId, settledWithinMs?: number): Promise<StoredAnswer | undefined>;
+  /** True where {@link Ledger.answer} would return one; reads no answer. */
+  hasAnswer(id: SettlementId, settledWithinMs: number): Promise<boolean>;
   /** Gives a claim of this process up: nothing was charged. False when it was no longer ours. */
   release(id: SettlementId, reason: ErrorCode): Promise<boolean>;
   /** Releases the claims of processes that are dead; returns how many. Run at start and on a timer. */

@@ -79,6 +79,8 @@ export interface PaymentRefusal {
   readonly message?: string;
   /** When it may be presented again, where that is known. */
   readonly retryAfterSeconds?: number;
+  /** Receipt of the payment that is in its way, where the request has that payment's own bytes or is its payer's. */
+  readonly receipt?: Receipt;
 }
 
 /** Result of a verification. Expected refusals are values. */

@@ -92,6 +92,7 @@ export class StandInSettler implements Settler {
     if (signal.aborted) resolve();
     return promise;
   }
+  reserve = async (): Promise<undefined> => undefined;
   missing = () => [];
   async [Symbol.asyncDispose]() {}
 }

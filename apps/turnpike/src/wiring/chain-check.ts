@@ -60,6 +60,7 @@ export async function checkChains(
   return {
     guard: (settler) => ({
       networks: settler.networks,
+      reserve: (payment, waitMs, signal) => settler.reserve(payment, waitMs, signal),
       settle: (payment, answer, signal) => settler.settle(payment, answer, signal),
       wait: (payment, signal) => settler.wait(payment, signal),
       refusal: (sale) => settler.refusal?.(sale),

@@ -54,6 +54,18 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf(remote, {}), [], "whoever settles through another needs no keys");
   });
 
+  test("a seller's key in a file that cannot be read keeps a gateway in remote mode from starting", () => {
+    const payment = { networks: [NETWORK], mode: "remote", facilitatorUrl: "http://127.0.0.1:1" };
+    const sellerKeyFile = "/nowhere/seller.key";
+    assert.match(only({ payment: { ...payment, sellerKeyFile } }), /^payment\.sellerKeyFile: .* cannot be read/);
+    assert.deepEqual(faultsOf({ payment: { networks: [NETWORK], sellerKeyFile } }), [], "no other mode needs it");
+    const { sellerKey } = remoteOptions(
+      configOf({ payment: { ...payment, sellerKey: "k-1" } }),
+      payment.facilitatorUrl,
+    );
+    assert.equal(sellerKey, "k-1");
+  });
+
   test("confirmations that a facilitator's clients do not wait for are refused for it, and not for a gateway", () => {
     const slow = { payment: { networks: [{ ...NETWORK, confirmations: 45 }], settleWaitMs: 300_000 } };
     const env = { TURNPIKE_FACILITATOR_KEYS: newPrivateKey() };

@@ -3,6 +3,7 @@ import { type Catalogue, isBuiltin, readCatalogue, type Service } from "@turnpik
 import {
   type Config,
   type Environment,
+  readSellerKey,
   relayerKeys,
   relayerKeysByNetwork,
   type SupplierConfig,
@@ -178,6 +179,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
       else if (relayerKeys(config, env, role).length === 0) throw noKeys(path);
     });
   }
+  if (role === "gateway" && config.payment.mode === "remote") attempt(() => readSellerKey(config));
   if (role === "facilitator") faults.push(...waitFaults(config));
   if (role === "gateway") attempt(() => faults.push(...workerFaults(config, env)));
   const { catalogue, faults: changes } = readCatalogue({ ...catalogueOptions(config), sells: isSeller });

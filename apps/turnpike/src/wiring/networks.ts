@@ -1,5 +1,5 @@
 import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } from "@turnpike/base";
-import { type Config, type NetworkConfig, networkRelayer, type PrivateKey } from "@turnpike/config";
+import { type Config, type NetworkConfig, networkRelayer, type PrivateKey, readSellerKey } from "@turnpike/config";
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
   chainIdOf,
@@ -236,8 +236,10 @@ export function gatewayEngineOptions(...args: Parameters<typeof engineOptions>):
 }
 
 export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSettlerOptions {
+  const sellerKey = readSellerKey(config);
   return {
     facilitatorUrl,
+    ...(sellerKey === undefined ? {} : { sellerKey }),
     networks: chains(config).map((chain) => ({
       network: idOf(chain),
       confirmations: chain.confirmations,

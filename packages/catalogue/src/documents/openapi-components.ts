@@ -143,7 +143,8 @@ export const RESPONSES: Json = {
   },
   PaymentRequired: PAYMENT_REQUIRED_RESPONSE,
   Conflict: {
-    description: "The payment or its identifier was used for another request.",
+    description: "The payment or its identifier was used for another request, or its response is not kept any more.",
+    headers: { "PAYMENT-RESPONSE": { schema: STRING, description: "Receipt of the payment that is in the way." } },
     ...json(ref("schemas", "Error")),
   },
   TooLarge: { description: "The body is too large.", ...json(ref("schemas", "Error")) },

@@ -279,6 +279,21 @@ suite("the chain's gRPC", () => {
     assert.equal((await client.call("/pocket.shared.Query/Params", new Uint8Array())).code, 0);
   });
 
+  test("attack: megabytes of plain numbers are refused by their length, by each method's own bound", async () => {
+    await using running = await start();
+    const { client } = running;
+    // A height again and again, of two bytes each: it makes nothing in memory, and takes time to read.
+    const heights = Buffer.alloc(2_000_000, Buffer.from([0x08, 0x09]));
+    const query = "/cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight";
+    assert.equal((await client.call(query, heights.subarray(0, 65_536))).code, 0);
+    const large = await client.call(query, heights.subarray(0, 65_538));
+    assert.deepEqual([large.code, large.text], [8, "grpc: received message larger than max (65538 vs. 65536)"]);
+    const ofTxs = "/cosmos.tx.v1beta1.Service/GetBlockWithTxs";
+    const asTransaction = await client.call(ofTxs, heights.subarray(0, 1_048_576));
+    assert.notEqual(asTransaction.code, 8, "a request with the largest transaction fits");
+    assert.equal((await client.call(ofTxs, heights)).code, 8, "before it is read whole");
+  });
+
   test("pings are answered however often they come, and connections are bounded", async () => {
     const { application, source, options } = testApi();
     const opts = { host: "127.0.0.1", port: 0, closeGraceMs: 50, maxConnections: 1, ...options };

@@ -15,6 +15,7 @@ import type { Bytes } from "@turnpike/chain-store";
 import type { ChainApiOptions } from "../services/base-services.ts";
 import { ChainApi, type ChainApiModules, unknownPath } from "../services/chain-api.ts";
 import { HEIGHT_HEADER } from "../services/query-height.ts";
+import { MAX_TX_REQUEST_BYTES } from "../services/request-bounds.ts";
 import { REFLECTION_SERVICES, reflect } from "./server-reflection.ts";
 
 /** Plain values of the gRPC server. */
@@ -22,7 +23,7 @@ export interface GrpcServerOptions extends ChainApiOptions {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
-  /** Largest request; 10 MiB by default, as in the SDK. */
+  /** Largest request; by default that of a transaction. What a query may have is less. */
   readonly maxRequestBytes?: number;
   readonly maxConnections?: number;
   /** Maximum of one address, or one /64 of IPv6; 250 by default. */
@@ -134,7 +135,14 @@ function listen(server: Server, host: string, port: number): Promise<number> {
  * @throws AppError PORT_IN_USE
  */
 export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApiModules): Promise<ListeningServer> {
-  const { host, port, maxRequestBytes = 10_485_760, maxConcurrentStreams = 100, closeGraceMs = 1000, ...rest } = opts;
+  const {
+    host,
+    port,
+    maxRequestBytes = MAX_TX_REQUEST_BYTES,
+    maxConcurrentStreams = 100,
+    closeGraceMs = 1000,
+    ...rest
+  } = opts;
   const api = new ChainApi(rest, modules);
   const services = [...api.services(), ...REFLECTION_SERVICES].sort();
   const server = new Server({

@@ -81,6 +81,17 @@ suite("abci_query of a whole node", () => {
     assert.equal(config.message.minimumGasPrice, "0.000001000000000000upokt");
   });
 
+  test("attack: a service's request beyond its bounds is refused before it is decoded", async () => {
+    const { ask } = begin();
+    const heights = Buffer.alloc(65_538, Buffer.from([0x08, 0x09]));
+    const large = await ask(`${COMET}/GetBlockByHeight`, heights);
+    assert.match(large.log, /received message larger than max \(65538 vs\. 65536\)/);
+    assert.notEqual(large.code, 0);
+    // Texts of nothing, in a list.
+    const events = await ask(`${TX}/GetTxsEvent`, Buffer.alloc(60_000, Buffer.from([0x0a, 0x00])));
+    assert.match(events.log, /the message has more than \d+ parts/);
+  });
+
   test("faults have the SDK's codes and texts", async () => {
     const { ask } = begin();
     const block = (height: bigint) => bytesOf(baseTendermint.GetBlockByHeightRequestSchema, { height });

@@ -18,6 +18,7 @@ import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import type { ApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";
+import { isMalformed, partsExcess, sizeExcess } from "./request-bounds.ts";
 import { encodedSimulation, SIMULATE_PATH, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
@@ -64,6 +65,10 @@ export class AbciQueries implements AbciQuerier {
     const fault = heightFault(asked, { latestBlocks, earliestBlocks: 0n });
     if (fault !== undefined) return abciFault(fault.kind, fault.text);
     const heightBlocks = asked === 0n ? latestBlocks : asked;
+    const large = sizeExcess(path, data);
+    if (large !== undefined) return abciOfGrpc({ ok: false, ...large, heightBlocks });
+    const excess = partsExcess(method.input, data);
+    if (excess !== undefined && !isMalformed(excess)) return abciFault(SDK.invalidRequest, excess, heightBlocks);
     const decoded = decodeMessage(method.input, data);
     if (!decoded.ok) return abciFault(SDK.invalidRequest, goDecodeFault(decoded.fault), heightBlocks);
     const ask = async (): Promise<ServiceAnswer> => {

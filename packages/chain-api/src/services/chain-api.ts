@@ -7,16 +7,15 @@ import {
   decodeMessage,
   encodeMessage,
   fromApiJsonText,
-  maxPartsOf,
   methodAt,
   toApiJsonText,
   type tx as txs,
-  WireScanner,
 } from "@turnpike/proto";
 import type { ApiMethod, ApiModules } from "./api-method.ts";
 import { pathsByService } from "./app-reflection-service.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { queryHeight } from "./query-height.ts";
+import { partsExcess, sizeExcess } from "./request-bounds.ts";
 import { encodedSimulation, SIMULATE_PATH } from "./simulation.ts";
 
 /** Where a {@link ChainApi} reads, and where it logs its own faults. */
@@ -47,15 +46,6 @@ const BUSY: ApiAnswer = {
 const LARGE_BYTES = 32_768;
 /** Requests whose JSON takes less than a millisecond. */
 const SMALL_JSON_BYTES = 4_096;
-/** Maximum parts of a request: it is read on the thread that makes blocks. */
-const MAX_REQUEST_PARTS = 20_000;
-/** Bounds of what a request makes in memory; how long its texts and lists may be is for each method to say. */
-const REQUEST_BOUNDS = new WireScanner({
-  maxParts: (sizeBytes) => Math.min(MAX_REQUEST_PARTS, maxPartsOf(sizeBytes)),
-  maxDepth: 32,
-  maxItems: () => Number.POSITIVE_INFINITY,
-  maxTextBytes: () => Number.POSITIVE_INFINITY,
-});
 const HEIGHT_FAULT = /^codespace sdk code (?:18|26): /;
 
 /** All unary methods of the chain, for gRPC and REST alike: the modules' queries, and the services beside them. */
@@ -133,8 +123,10 @@ export class ChainApi {
   async #answer(path: string, bytes: Bytes, heightText: string | undefined): Promise<ApiAnswer> {
     const schemas = this.schemasOf(path);
     if (schemas === undefined) return unknownPath(path, this.#services);
+    const large = sizeExcess(path, bytes);
+    if (large !== undefined) return { ok: false, ...large, heightBlocks: undefined };
     // In time linear in the length and before anything is decoded: blocks are made on this thread.
-    const excess = REQUEST_BOUNDS.excess(schemas.input, bytes);
+    const excess = partsExcess(schemas.input, bytes);
     if (excess !== undefined) return junk(excess);
     const decoded = decodeMessage(schemas.input, bytes);
     if (!decoded.ok) return junk(decoded.fault);

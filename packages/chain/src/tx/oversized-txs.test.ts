@@ -5,6 +5,7 @@ import { utf8ToBytes } from "@turnpike/base";
 import { accountAddress, cosmosPublicKey, cosmosSign, privateKeyFromSecret } from "@turnpike/crypto";
 import {
   type Any,
+  application,
   authz,
   bank,
   base,
@@ -161,6 +162,34 @@ suite("transactions beyond every bound", () => {
       createMessage(bank.MsgSendSchema, { fromAddress: sender, toAddress: sender, amount: [coin(1n)] }),
     );
     codes(txOf({ messages: Array.from({ length: 60_000 }, () => send) }));
+  });
+
+  test("attack: a transaction that names 60,000 services, in one message or many, gives a code", () => {
+    const ofApplication = (count: number): Any => {
+      const services = Array.from({ length: count }, () => ({ serviceId: "a" }));
+      const message = { address: sender, stake: coin(10n ** 9n), services };
+      return packAny(
+        application.MsgStakeApplicationSchema,
+        createMessage(application.MsgStakeApplicationSchema, message),
+      );
+    };
+    const ofSupplier = (services: readonly { readonly serviceId: string }[]): Any => {
+      const endpoints = [endpoint("http://a")];
+      const configs = services.flatMap((service) => stake({ endpoints, ...service }).services);
+      return packAny(supplier.MsgStakeSupplierSchema, { ...stake({}), services: configs });
+    };
+    const servicesOf = (count: number) => Array.from({ length: count }, (_, i) => ({ serviceId: `s${i}` }));
+    const inOne = txOf({ messages: [ofApplication(60_000)] });
+    assert.ok(inOne.length <= 1_048_576);
+    assert.match(codes(inOne).log, /MsgStakeApplication\.services has more than 1000 items/);
+    const inMany = txOf({ messages: Array.from({ length: 60 }, () => ofApplication(1_000)) });
+    assert.ok(inMany.length <= 1_048_576);
+    assert.match(codes(inMany).log, /the message has more than \d+ parts/);
+    // As many whole configurations as fit: each is checked, and the first that does not exist ends the transaction.
+    const asManyAsFit = txOf({ messages: Array.from({ length: 14 }, () => ofSupplier(servicesOf(1_000))) });
+    assert.ok(asManyAsFit.length > 700_000 && asManyAsFit.length <= 1_048_576, String(asManyAsFit.length));
+    assert.match(codes(asManyAsFit).log, /service "s0" does not exist/);
+    codes(txOf({ messages: [exec(Array.from({ length: 60 }, () => ofApplication(1_000)))] }));
   });
 
   test("attack: a genesis of 130,000 balances is read, exported and read again", () => {

@@ -125,6 +125,24 @@ for (const threads of [0, 1, 2]) {
       assert.deepEqual(await signing.ecdsaSign(key, digestOf(1)), { ok: false, fault: "failed" });
     });
 
+    test("a handle that is disposed while it signs ends its signatures, and is wiped then", async () => {
+      await using signing = new SigningThreads({ threads });
+      const ring = signing.openRing({ members: pair, key: keyOf(0) });
+      const key = signing.openKey(keyOf(1));
+      const ringSignatures = numbers(40).map((i) => signing.ringSign(ring, digestOf(i)));
+      const keySignatures = numbers(40).map((i) => signing.ecdsaSign(key, digestOf(i)));
+      ring[Symbol.dispose]();
+      key[Symbol.dispose]();
+      assert.deepEqual(await signing.ringSign(ring, digestOf(1)), { ok: false, fault: "failed" });
+      for (const [i, signed] of (await Promise.all(ringSignatures)).entries()) {
+        assert.ok(new Rings().verifyWithin(digestOf(i), signatureOf(signed), pair).ok);
+      }
+      for (const signed of await Promise.all(keySignatures)) signatureOf(signed);
+      ring[Symbol.dispose]();
+      assert.deepEqual(await signing.ringSign(ring, digestOf(1)), { ok: false, fault: "failed" });
+      assert.deepEqual(await signing.ecdsaSign(key, digestOf(1)), { ok: false, fault: "failed" });
+    });
+
     test("the caller may wipe the key that it passed", async () => {
       await using signing = new SigningThreads({ threads });
       const secret = Uint8Array.from(keyOf(0));

@@ -49,9 +49,16 @@ export type Signed =
 /** What the check of an ECDSA signature found; `signature` alone says that it does not hold. */
 export type EcdsaVerdict = { readonly ok: true } | { readonly ok: false; readonly fault: "signature" | SigningFault };
 
-/** A key that the threads have, or a ring with the key of a member; they wipe it when it is disposed. */
+/** A key that the threads have, or a ring with the key of a member; it is wiped when it is disposed and its last signature has ended. */
 export interface SigningHandle extends Disposable {
   readonly id: number;
+}
+
+interface OpenHandle {
+  /** Signatures that are being made. */
+  inFlight: number;
+  /** Wipes the key, here and in the threads. */
+  readonly close: () => void;
 }
 
 /** Most members of a ring that the event loop works on while there are threads: a ring of 256 takes it 66 ms. */
@@ -71,6 +78,8 @@ export class SigningThreads implements AsyncDisposable {
   readonly #threads: BatchThreads<SigningJob, Uint8Array> | undefined;
   readonly #inline = new SigningWork();
   readonly #idle = new IdlePreparation(this.#inline);
+  /** Those that are not disposed, by id. */
+  readonly #open = new Map<number, OpenHandle>();
   /** Rings that are too large for the event loop. */
   readonly #large = new Set<number>();
   #nextId = 1;
@@ -98,13 +107,13 @@ export class SigningThreads implements AsyncDisposable {
    * @throws AppError CONFIG_INVALID or INTERNAL as `RingSigner` does
    */
   openRing(ring: { readonly members: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
-    return this.#open({ members: ring.members.map((member) => Uint8Array.from(member)), key: ring.key });
+    return this.#openHandle({ members: ring.members.map((member) => Uint8Array.from(member)), key: ring.key });
   }
 
   /** Makes a private key known. @throws AppError CONFIG_INVALID when it is none */
   openKey(key: Uint8Array): SigningHandle {
     cosmosPublicKey(key);
-    return this.#open({ key });
+    return this.#openHandle({ key });
   }
 
   /** Signs a 32-byte digest for the ring of a handle of {@link openRing}: 69 + 65n bytes. */
@@ -156,7 +165,7 @@ export class SigningThreads implements AsyncDisposable {
     await this.#threads?.[Symbol.asyncDispose]();
   }
 
-  #open(secret: { readonly members?: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
+  #openHandle(secret: { readonly members?: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
     const id = this.#nextId++;
     // A copy of our own: threads that are started later get it again.
     const key = Uint8Array.from(secret.key);
@@ -165,20 +174,34 @@ export class SigningThreads implements AsyncDisposable {
     this.#inline.notice(notice);
     if (secret.members !== undefined && secret.members.length > MOST_INLINE_MEMBERS) this.#large.add(id);
     const retained = this.#threads?.retain(notice, { handle: id } satisfies SigningNotice);
+    const close = (): void => {
+      key.fill(0);
+      this.#large.delete(id);
+      this.#inline.notice({ handle: id });
+      retained?.[Symbol.dispose]();
+    };
+    const handle: OpenHandle = { inFlight: 0, close };
+    this.#open.set(id, handle);
     return {
       id,
       [Symbol.dispose]: () => {
-        key.fill(0);
-        this.#large.delete(id);
-        this.#inline.notice({ handle: id });
-        retained?.[Symbol.dispose]();
+        if (this.#open.delete(id) && handle.inFlight === 0) close();
       },
     };
   }
 
+  /** A handle that is disposed meanwhile is held until its signatures have ended: their relays are under way. */
   async #sign(job: SigningJob): Promise<Signed> {
-    const result = await this.#run(job);
-    return result.ok ? { ok: true, signature: result.value } : result;
+    const handle = this.#open.get(job.handle);
+    if (handle === undefined) return { ok: false, fault: this.#closed ? "closed" : "failed" };
+    handle.inFlight++;
+    try {
+      const result = await this.#run(job);
+      return result.ok ? { ok: true, signature: result.value } : result;
+    } finally {
+      handle.inFlight--;
+      if (handle.inFlight === 0 && !this.#open.has(job.handle)) handle.close();
+    }
   }
 
   async #run(job: SigningJob): Promise<BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" }> {

@@ -21,6 +21,7 @@ import type {
   PaymentOption,
   PaymentStage,
   PresentedPayment,
+  Receipt,
 } from "@turnpike/payment";
 import {
   type BackendCall,
@@ -105,6 +106,8 @@ export type Sale =
       readonly message?: string | undefined;
       /** When it may be sent again, where that is known. */
       readonly retryAfterSeconds?: number | undefined;
+      /** Of the payment that is in the way. */
+      readonly receipt?: Receipt | undefined;
     }
   | { readonly kind: "invalid"; readonly detail: readonly ValidationIssue[] }
   /** The body could not be had, so the connection cannot be used any more. */
@@ -344,8 +347,8 @@ export class Pipeline {
 
 function saleOf(admission: EarlierAdmission): Sale {
   if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
-  const { code, message, retryAfterSeconds } = admission;
-  return { kind: "refused", code, message, retryAfterSeconds };
+  const { code, message, retryAfterSeconds, receipt } = admission;
+  return { kind: "refused", code, message, retryAfterSeconds, receipt };
 }
 
 /** The outcome when a settlement failed by a fault: open, with all that its payer needs to come back. */

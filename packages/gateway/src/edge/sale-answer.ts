@@ -1,5 +1,5 @@
 import { type ErrorCode, errorRow, type RequestId } from "@turnpike/base";
-import { encodeReceipt, type Outcome } from "@turnpike/payment";
+import { encodeReceipt, type Outcome, type Receipt } from "@turnpike/payment";
 import { type Answer, errorAnswer, SANDBOX } from "../http/answer.ts";
 import type { Sale } from "./pipeline.ts";
 
@@ -22,17 +22,32 @@ export function saleAnswer(refusedPayment: RefusedPayment, requestId: RequestId,
     case "unread":
       return errorAnswer(sale.code, requestId, { close: true });
     case "refused":
-      return errorRow(sale.code).http === 402
-        ? refusedPayment(sale.code, sale.message)
-        : errorAnswer(sale.code, requestId, {
-            message: sale.message,
-            retryAfterSeconds: sale.retryAfterSeconds,
-            // The family refuses only a GET where a body is due.
-            ...(sale.code === "VERB_NOT_ALLOWED" ? { headers: ["Allow", "POST, OPTIONS"] } : {}),
-          });
+      return refusedAnswer(refusedPayment, requestId, sale);
     case "outcome":
       return { ...outcomeAnswer(refusedPayment, requestId, sale.outcome), isStored: !sale.isOwn };
   }
+}
+
+function refusedAnswer(
+  refusedPayment: RefusedPayment,
+  requestId: RequestId,
+  { code, message, retryAfterSeconds, receipt }: Extract<Sale, { readonly kind: "refused" }>,
+): Answer {
+  if (errorRow(code).http === 402) {
+    return refusedPayment(
+      code,
+      message,
+      retryAfterSeconds === undefined ? [] : ["Retry-After", String(retryAfterSeconds)],
+    );
+  }
+  // The family refuses only a GET where a body is due.
+  const allow = code === "VERB_NOT_ALLOWED" ? ["Allow", "POST, OPTIONS"] : [];
+  const headers = [...allow, ...(receipt === undefined ? [] : receiptHeader(receipt))];
+  return errorAnswer(code, requestId, { message, retryAfterSeconds, headers });
+}
+
+function receiptHeader(receipt: Receipt): readonly string[] {
+  return ["PAYMENT-RESPONSE", encodeReceipt(receipt)];
 }
 
 function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, outcome: Outcome): Answer {
@@ -41,7 +56,7 @@ function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, out
     if (errorRow(outcome.code).http === 402) return refusedPayment(outcome.code);
     return errorAnswer(unavailable(outcome.code), requestId);
   }
-  const receipt = ["PAYMENT-RESPONSE", encodeReceipt(outcome.receipt)];
+  const receipt = receiptHeader(outcome.receipt);
   switch (outcome.kind) {
     case "settled":
       return {

@@ -83,7 +83,7 @@ function rig() {
     { net, policy, chainTimeoutMs: 60_000, maxQueueMs: 10_000 },
     {
       rpc: rpc as EvmRpc,
-      ledger: { admitWallet: async () => "admitted" },
+      places: { ask: async () => ({ admission: "admitted" }) },
       head,
       guard,
       contract: { isUsed: true, isUsedAlone: false, distrust: () => events.push("distrusted") },

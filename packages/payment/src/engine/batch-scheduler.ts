@@ -8,10 +8,7 @@ import {
   type Log,
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { Ledger, WalletSubjects } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
 import type { BackOff } from "../verify/back-off.ts";
-import { readCodes, readSubjects } from "../verify/payer-code.ts";
 import { type BatchContract, MAX_UNLIMITED } from "./batch-contract.ts";
 import { settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
@@ -23,6 +20,7 @@ import type { ProfitGuard } from "./profit-guard.ts";
 import { type QueueItem, SettleQueue } from "./queue.ts";
 import type { RelayerAccount } from "./relayer-account.ts";
 import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
+import { restMs, type WalletPlaces } from "./wallet-places.ts";
 
 /** Bounds of a {@link BatchScheduler}. */
 export interface BatchSchedulerOptions {
@@ -37,7 +35,7 @@ export interface BatchSchedulerOptions {
 /** Modules of a {@link BatchScheduler}, which owns none of them. */
 export interface BatchSchedulerModules {
   readonly rpc: EvmRpc;
-  readonly ledger: Pick<Ledger, "admitWallet">;
+  readonly places: Pick<WalletPlaces, "ask">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
   readonly contract: Pick<BatchContract, "isUsed" | "isUsedAlone" | "distrust">;
@@ -54,9 +52,6 @@ export interface BatchSchedulerModules {
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 const MAX_HEAD_AGE_MS = 1_000;
-/** Minimum pause until a held payment is asked about again; of many, each rests so long that the ledger gets 250 questions a second. */
-const REST_MS = 250;
-const REST_MS_EACH = 4;
 /** Maximum number of questions at once. */
 const MAX_ASKING = 8;
 
@@ -245,25 +240,22 @@ export class BatchScheduler {
       this.#asking.add(item);
       this.#modules.track(this.#admit(item));
     }
-    if (held.length > 0) this.#restTimer ??= setTimeout(() => this.#endRest(), REST_MS);
+    if (held.length > 0) this.#restTimer ??= setTimeout(() => this.#endRest(), restMs(0));
   }
 
   /** Never rejects: the payment is admitted, rejected, or asked about again after a pause. */
   async #admit(item: QueueItem): Promise<void> {
-    const { ledger, log } = this.#modules;
+    const { places, log } = this.#modules;
     const { payment } = item;
     try {
-      const wallet = await this.#walletOf(payment);
-      const admission = wallet && (await ledger.admitWallet(payment.id, this.#opts.net.network, wallet));
+      const { admission, wallet } = await places.ask(payment);
       if (admission === "admitted") {
         this.#admitted.add(item);
         item.isHeld = false;
-      } else if (admission === undefined || admission === "wait") {
-        const restMs = Math.max(REST_MS, this.#queue.held().length * REST_MS_EACH);
-        this.#askAgainMs.set(item, this.#modules.clock.monotonicMs() + restMs);
+      } else if (admission === "wait") {
+        this.#askAgainMs.set(item, this.#modules.clock.monotonicMs() + restMs(this.#queue.held().length));
       } else if (this.#queue.remove(item)) {
-        const { payer, classes } = wallet ?? {};
-        log.warn({ settlementId: payment.id, payer, classes, admission }, "wallet payment refused");
+        log.warn({ settlementId: payment.id, ...wallet, admission }, "wallet payment refused");
         // A payment that is signed is not sent again; its window ends it.
         item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
       }
@@ -284,21 +276,6 @@ export class BatchScheduler {
 
   #hold(item: QueueItem): void {
     if (item.alone && !this.#admitted.has(item)) item.isHeld = true;
-  }
-
-  /** The payer's code now; undefined when the chain did not say. */
-  async #walletOf(payment: PaymentRecord): Promise<WalletSubjects | undefined> {
-    const { rpc, log, signal } = this.#modules;
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.chainTimeoutMs)]);
-    const { from } = payment.key;
-    try {
-      const code = (await readCodes([from], rpc, limit)).get(from) ?? "0x";
-      return await readSubjects(payment, code, rpc, limit);
-    } catch (error) {
-      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
-      log.warn({ payer: from, reason: error.detail.reason }, "a payer's code could not be read yet");
-      return undefined;
-    }
   }
 
   #freshHead(): Promise<Head> {

@@ -40,6 +40,10 @@ class SettlementEngine implements Settler {
     this.#renewing = this.#renewForever();
   }
 
+  async reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
+    return this.#engineOf(payment).reserve(payment, waitMs, signal);
+  }
+
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined> {
     return this.#engineOf(payment).settle(payment, answer, signal);
   }

@@ -31,6 +31,7 @@ import { RelayerAccount } from "./relayer-account.ts";
 import { Resender } from "./resender.ts";
 import { Resolver } from "./resolver.ts";
 import { pause, Waiters, waitForEnd, within } from "./waiters.ts";
+import { WalletPlaces } from "./wallet-places.ts";
 import { Watcher } from "./watcher.ts";
 
 /** Nodes that accepted another transaction so shortly before they refused one do not refuse all. */
@@ -63,6 +64,7 @@ export class NetworkEngine implements AsyncDisposable {
   readonly #keyring: Keyring;
   readonly #pacer: PollPacer;
   readonly #reconciler: Reconciler;
+  readonly #places: WalletPlaces;
   readonly #resender: Resender;
   readonly #scheduler: BatchScheduler;
   readonly #watcher: Watcher;
@@ -115,9 +117,26 @@ export class NetworkEngine implements AsyncDisposable {
       { net, fees, maxBatch },
       { costs: this.#costs, head: () => this.#head.seen, clock, log, metrics },
     );
+    const maxQueueMs = opts.maxQueueMs ?? 10_000;
+    this.#places = new WalletPlaces(
+      { network, chainTimeoutMs: this.#chainTimeoutMs, maxWaitMs: maxQueueMs },
+      { rpc, ledger, log, signal },
+    );
     this.#scheduler = new BatchScheduler(
-      { net, policy: this.#policy, chainTimeoutMs: this.#chainTimeoutMs, maxQueueMs: opts.maxQueueMs ?? 10_000 },
-      { rpc, ledger, head: this.#head, guard: this.#guard, contract, clock, log, signal, accounts, track, backOff },
+      { net, policy: this.#policy, chainTimeoutMs: this.#chainTimeoutMs, maxQueueMs },
+      {
+        rpc,
+        places: this.#places,
+        head: this.#head,
+        guard: this.#guard,
+        contract,
+        clock,
+        log,
+        signal,
+        accounts,
+        track,
+        backOff,
+      },
     );
     this.#keyring = new Keyring(net, {
       ledger,
@@ -179,6 +198,11 @@ export class NetworkEngine implements AsyncDisposable {
     this.#track(this.#reconcileForever());
     const foreign = new ForeignPaymentWatch(this.#net, { nodes: this.#rpc.nodes, ledger, clock, log, metrics });
     this.#track(foreign.run(this.#reconcileMs, signal));
+  }
+
+  /** See {@link Settler.reserve}. */
+  reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
+    return this.#places.reserve(payment, waitMs, signal);
   }
 
   /** See {@link Settler.settle}: rejects only when the answer was not committed. */

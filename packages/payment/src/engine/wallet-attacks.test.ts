@@ -20,7 +20,7 @@ import {
 } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
 const server = testServer();
@@ -197,4 +197,64 @@ test("a wallet payment that failed on the chain is not sent again, by any proces
   assert.equal((await stateOf(second, attack)).state, "signed");
   const gas = await gasOf(bed, privateKeyToAddress(key));
   assert.ok(gas.lost <= ONE_LOSS, `${gas.lost} gas lost in ${gas.transactions} transactions`);
+});
+
+/** Refusal of a reservation, or that it was made. */
+const codeOf = (refusal: PaymentRefusal | undefined): string => refusal?.code ?? "reserved";
+
+test("attack: of six accounts with one new code one is served, and the others wait or are refused before that", async () => {
+  await using bed = await openOwnBed(server());
+  await using ledger = await bed.openLedger();
+  const attacker = await deploySwitchWallet(bed.anvil.url);
+  const attacks = await delegates(bed, ledger, attacker.wallet, 6);
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const patience = new AbortController();
+  const results: string[] = [];
+  const reserving = attacks.map(async (payment) => {
+    const code = codeOf(await engine.reserve(payment, 60_000, patience.signal));
+    results.push(code);
+    return { payment, code };
+  });
+  const { payment: served } = await Promise.race(reserving);
+  assert.deepEqual(results, ["reserved"], "the others wait");
+  // As the payment stage does when no supplier had an answer.
+  await ledger.release(served.id, "SUPPLIERS_FAILED");
+  await eventually("the next one has the place", () => results.length === 2);
+  patience.abort();
+  const all = await Promise.all(reserving);
+  assert.deepEqual(results.sort(), [...Array(4).fill("SETTLEMENT_UNAVAILABLE"), ...Array(2).fill("reserved")]);
+  const next = all.find(({ payment, code }) => code === "reserved" && payment !== served)?.payment ?? assert.fail();
+  await mineWhile(bed, engine.settle(next, ANSWER, timeLimit()), async () => undefined);
+  assert.equal((await stateOf(ledger, next)).state, "settled", "it settles by the place that it has");
+});
+
+test("attack: code that is changed to one which lost gas, while its payment is served, is not settled", async () => {
+  await using bed = await openOwnBed(server());
+  await using ledger = await bed.openLedger();
+  const [attacker, common] = [await deploySwitchWallet(bed.anvil.url), await deploySwitchWallet(bed.anvil.url)];
+  const [burner, attack] = [
+    await delegates(bed, ledger, attacker.wallet, 1),
+    await delegates(bed, ledger, common.wallet, 1),
+  ].flat();
+  assert.ok(burner !== undefined && attack !== undefined);
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
+  const classes = [`delegate:${attacker.wallet.toLowerCase()}`];
+  await ledger.endWallet(burner.id, NETWORK, { payer: burner.key.from, classes }, { gas: 100_000n, isLost: true });
+  assert.equal(codeOf(await engine.reserve(attack, 60_000, timeLimit())), "reserved");
+  await delegateCode(bed.anvil.url, attack.key.from, attacker.wallet);
+  await assert.rejects(engine.settle(attack, ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
+  const refusal = await engine.reserve(burner, 60_000, timeLimit());
+  assert.equal(codeOf(refusal), "PAYMENT_SIMULATION_FAILED", "a payment that is lost gets no place either");
+  assert.ok((refusal?.retryAfterSeconds ?? 0) > 50);
+  assert.deepEqual(await gasOf(bed, privateKeyToAddress(key)), { lost: 0, transactions: 0 });
+});
+
+test("an account without code takes no place, and no question to the chain", async () => {
+  await using bed = await openOwnBed(server(), { noMining: true });
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payments = await Promise.all(Array.from({ length: 20 }, async () => claim(ledger, await bed.payer(PRICE))));
+  const refusals = await Promise.all(payments.map((payment) => engine.reserve(payment, 0, AbortSignal.abort())));
+  assert.deepEqual(new Set(refusals), new Set([undefined]));
 });

@@ -155,6 +155,7 @@ function ledgerOf(
     newest: (id) => lookups.newest(id),
     inFlight: (network, asset, from, limit) => lookups.inFlight(network, asset, from, limit),
     answer: (id, settledWithinMs) => lookups.answer(id, settledWithinMs),
+    hasAnswer: (id, settledWithinMs) => lookups.hasAnswer(id, settledWithinMs),
     leaseRelayer: (network, relayer, chainNonce) => leases.leaseRelayer(network, relayer, chainNonce),
     returnRelayer: (lease) => leases.returnRelayer(lease),
     livingHolders: () => leases.livingHolders(),

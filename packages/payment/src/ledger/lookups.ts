@@ -4,7 +4,7 @@ import type { PaymentKey, PaymentRecord, StoredAnswer } from "../types.ts";
 import { nonceBytes } from "./claims.ts";
 import type { SqlValue, Statement } from "./database.ts";
 import { createGroup } from "./group.ts";
-import type { LedgerParts } from "./parts.ts";
+import { type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 interface PlacedRow extends PaymentRow {
@@ -75,6 +75,12 @@ export class Lookups {
     const values = [id, settledWithinMs ?? null];
     const [row] = await database.run<{ content_type: string; body: Uint8Array }>(statements.answer, values);
     return row && { contentType: row.content_type, body: row.body };
+  }
+
+  async hasAnswer(id: SettlementId, settledWithinMs: number): Promise<boolean> {
+    const { database, statements } = this.#parts;
+    const rows = await database.run<{ found: boolean }>(statements.hasAnswer, [id, settledWithinMs]);
+    return onlyRow(rows, "hasAnswer").found;
   }
 
   /** The statement's rows name the place of the key that they are for; a key without one has no payment. */

@@ -114,6 +114,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0016-open-results.sql",
       "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
+      "0019-wallet-places.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);

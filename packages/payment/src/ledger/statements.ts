@@ -23,6 +23,9 @@ export function ledgerStatements(schema: string) {
     order by nonce limit $3`;
   const heldByUs = `exists (select 1 from ${s}.relayers
     where network = $1 and address = $2 and holder = $4 and ${s}.holder_lives($4))`;
+  const keptAnswer = `p.id = $1 and (p.state in ('signed', 'submitted') or p.answer_expires_at > clock_timestamp())
+    and ($2::float8 is null or p.state = 'settled' and exists (select 1 from ${s}.events e where e.payment = p.seq
+      and e.from_state <> 'settled' and e.to_state = 'settled' and e.at > clock_timestamp() - ${ms("$2")}))`;
   return {
     register: write(
       "register",
@@ -68,10 +71,12 @@ export function ledgerStatements(schema: string) {
     ),
     answer: read(
       "answer",
-      `select a.content_type, a.body from ${s}.payments p join ${s}.answers a on a.payment = p.seq
-        where p.id = $1 and (p.state in ('signed', 'submitted') or p.answer_expires_at > clock_timestamp())
-          and ($2::float8 is null or p.state = 'settled' and exists (select 1 from ${s}.events e where e.payment = p.seq
-            and e.from_state <> 'settled' and e.to_state = 'settled' and e.at > clock_timestamp() - ${ms("$2")}))`,
+      `select a.content_type, a.body from ${s}.payments p join ${s}.answers a on a.payment = p.seq where ${keptAnswer}`,
+    ),
+    hasAnswer: read(
+      "hasAnswer",
+      `select exists (
+        select from ${s}.payments p join ${s}.answers a on a.payment = p.seq where ${keptAnswer}) as found`,
     ),
     release: write("release", `select release as id from ${s}.release($1, $2, $3)`),
     releaseOrphans: write("releaseOrphans", `select ${s}.release_orphans($1, $2) as released`),

@@ -166,3 +166,39 @@ test("an account without code takes no place, and a loss of one that was not adm
   assert.equal(await admit(ledger, id, plain), "lost");
   assert.equal(await admit(ledger, await claimed(ledger), walletOf("a")), "blocked");
 });
+
+test("attack: code that changed while its payment was served is judged as new, and its loss is not counted under the former", async () => {
+  await using ledger = await openLedger(await server().database());
+  await run(ledger, walletOf("burner"), true);
+  for (let count = 0; count < 3; count++) await run(ledger, walletOf("common"), false);
+  for (let count = 0; count < 4; count++) await run(ledger, walletOf("third"), false);
+  const payer = newPayer();
+  const common: WalletSubjects = { payer, classes: ["code:common"] };
+  const id = await claimed(ledger);
+  assert.equal(await admit(ledger, id, common), "admitted", "before it is served");
+  assert.equal(await admit(ledger, id, common), "admitted", "before it is settled");
+  assert.equal(await admit(ledger, id, { payer, classes: ["code:burner"] }), "blocked");
+  const other: WalletSubjects = { payer, classes: ["code:other"] };
+  assert.equal(await admit(ledger, id, other), "admitted", "its own place is not in its way");
+  assert.equal(await admit(ledger, await claimed(ledger), walletOf("other")), "wait", "it has the other code's place");
+  for (let count = 0; count < 3; count++) {
+    assert.equal(await admit(ledger, await claimed(ledger), walletOf("common")), "admitted", "and none of the former");
+  }
+  await end(ledger, id, other, true);
+  assert.ok((await ledger.walletPauseSeconds(NETWORK, walletOf("other"))) > 0);
+  assert.equal(await ledger.walletPauseSeconds(NETWORK, walletOf("common")), 0);
+});
+
+test("the place of a claim whose process was killed is free when another has released it", async () => {
+  const url = await server().database();
+  await using killed = await openLedger(url);
+  const id = await claimed(killed);
+  assert.equal(await admit(killed, id, walletOf("a")), "admitted");
+  await using ledger = await openLedger(url);
+  const other = await claimed(ledger);
+  assert.equal(await admit(ledger, other, walletOf("a")), "wait");
+  // Its lease ends.
+  await sql(url, "delete from holders where id = (select holder from payments where id = $1)", [id]);
+  assert.equal(await ledger.releaseOrphans(), 1);
+  assert.equal(await admit(ledger, other, walletOf("a")), "admitted");
+});

@@ -14,18 +14,25 @@ import { type Dispatcher, Pool } from "undici";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteNetwork } from "./options.ts";
 
+/** Standing of a facilitator. `denied`: it answers, and does not know the seller's key. */
+export type FacilitatorStanding = "alive" | "silent" | "denied";
+
 /** What a facilitator answered. Nothing in it is trusted: `transaction` is only a place to look at first. */
 export type FacilitatorAnswer =
   | { readonly kind: "yes" | "pending" | "no"; readonly transaction: `0x${string}` | undefined }
-  /** Not an x402 settle response, too large, too late, or no answer. */
-  | { readonly kind: "absurd" | "none"; readonly transaction: undefined };
+  /** `denied`: the seller's key is refused. Else not an x402 settle response, too large, too late, or no answer. */
+  | { readonly kind: "denied" | "absurd" | "none"; readonly transaction: undefined };
 
 const HASH = /^0x[0-9a-fA-F]{64}$/;
+/** Answers to a request whose key is not known. */
+const DENIED: ReadonlySet<number> = new Set([401, 403]);
 const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
 
 /** Where a facilitator is, and bounds of one request to it. */
 export interface FacilitatorClientOptions {
   readonly url: string;
+  /** Sent as `Authorization: Bearer`. */
+  readonly sellerKey?: string | undefined;
   readonly timeoutMs: number;
   readonly maxAnswerBytes: number;
   readonly maxConnections: number;
@@ -37,7 +44,9 @@ export class FacilitatorClient implements AsyncDisposable {
   readonly #networks: ReadonlyMap<string, RemoteNetwork>;
   readonly #pool: Pool;
   readonly #settlePath: string;
+  readonly #verifyPath: string;
   readonly #supportedPath: string;
+  readonly #headers: Readonly<Record<string, string>>;
 
   /** @throws AppError CONFIG_INVALID when the URL is not http or https. */
   constructor(opts: FacilitatorClientOptions, networks: ReadonlyMap<string, RemoteNetwork>) {
@@ -50,7 +59,14 @@ export class FacilitatorClient implements AsyncDisposable {
     this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
     const base = trimEndOf(url.pathname, "/");
     this.#settlePath = `${base}/settle${url.search}`;
+    this.#verifyPath = `${base}/verify${url.search}`;
     this.#supportedPath = `${base}/supported${url.search}`;
+    const { sellerKey } = opts;
+    this.#headers = {
+      "content-type": "application/json",
+      accept: "application/json",
+      ...(sellerKey === undefined ? {} : { authorization: `Bearer ${sellerKey}` }),
+    };
   }
 
   /** Never throws, and never takes longer than its time-out. */
@@ -62,31 +78,41 @@ export class FacilitatorClient implements AsyncDisposable {
       const response = await this.#pool.request({
         path: this.#settlePath,
         method: "POST",
-        headers: {
-          "content-type": "application/json",
-          accept: "application/json",
-          "idempotency-key": retryKey(payment.id),
-        },
+        headers: { ...this.#headers, "idempotency-key": retryKey(payment.id) },
         body: JSON.stringify(settleRequest(payment, network)),
         signal: limit,
       });
-      return readAnswer(await readBody(response, this.#opts.maxAnswerBytes));
+      const body = await readBody(response, this.#opts.maxAnswerBytes);
+      return DENIED.has(response.statusCode) ? { kind: "denied", transaction: undefined } : readAnswer(body);
     } catch (error) {
       return { kind: error instanceof RangeError ? "absurd" : "none", transaction: undefined };
     }
   }
 
-  /** True when `GET /supported` is answered with JSON. Never throws, and never takes longer than its time-out. */
-  async alive(signal: AbortSignal): Promise<boolean> {
+  /** True when requests have a seller's key. */
+  get hasKey(): boolean {
+    return this.#headers.authorization !== undefined;
+  }
+
+  /** By `GET /supported` and a `POST /verify` of nothing. Never throws, and never takes longer than its time-out. */
+  async standing(signal: AbortSignal): Promise<FacilitatorStanding> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.timeoutMs)]);
     try {
       const response = await this.#pool.request({ path: this.#supportedPath, method: "GET", signal: limit });
       const body = await readBody(response, this.#opts.maxAnswerBytes);
       const parsed = parseJson(body, JSON_LIMITS);
-      return response.statusCode === 200 && parsed.ok && isRecord(parsed.value);
+      if (response.statusCode !== 200 || !parsed.ok || !isRecord(parsed.value)) return "silent";
+      return (await this.#isDenied(limit)) ? "denied" : "alive";
     } catch {
-      return false;
+      return "silent";
     }
+  }
+
+  async #isDenied(signal: AbortSignal): Promise<boolean> {
+    const request = { path: this.#verifyPath, method: "POST", headers: this.#headers, body: "{}", signal } as const;
+    const response = await this.#pool.request(request);
+    await readBody(response, this.#opts.maxAnswerBytes);
+    return DENIED.has(response.statusCode);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

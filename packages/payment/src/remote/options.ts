@@ -23,6 +23,8 @@ export interface RemoteNetwork extends ChainRules {
 export interface RemoteSettlerOptions {
   /** Base URL of an x402 facilitator; `/settle` is appended. */
   readonly facilitatorUrl: string;
+  /** Key by which the facilitator knows this seller; without one none is sent. */
+  readonly sellerKey?: string;
   readonly networks: readonly RemoteNetwork[];
   /** Longest time for one answer of the facilitator. */
   readonly timeoutMs: number;

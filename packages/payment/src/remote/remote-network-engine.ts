@@ -15,7 +15,7 @@ import { evidenceIn } from "../engine/search.ts";
 import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { PaymentRecord } from "../types.ts";
-import type { FacilitatorClient } from "./client.ts";
+import type { FacilitatorAnswer, FacilitatorClient } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 
 /** Modules of a {@link RemoteNetworkEngine}, which owns none of them. */
@@ -38,6 +38,8 @@ interface Watched {
 const LIMIT = 1_000;
 /** Bad answers in a row after which a facilitator counts as missing, until it answers well again. */
 const SILENT_ANSWERS = 3;
+const BAD_ANSWERS: ReadonlySet<FacilitatorAnswer["kind"]> = new Set(["denied", "absurd", "none"]);
+const KEY_DENIED = "the facilitator refuses this gateway's seller key: nothing is sold until it is known";
 const JUDGE_EVERY_MS = 1_000;
 /** Pauses between two requests about one payment. */
 const FIRST_PAUSE_MS = 1_000;
@@ -62,8 +64,9 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   readonly #faultLogs;
   /** When the chain answered last; monotonic milliseconds. */
   #headAtMs = Number.NEGATIVE_INFINITY;
-  /** Answers in a row that were none, or absurd. */
+  /** Answers in a row that were none, or absurd, or refused the seller's key. */
   #badAnswers = 0;
+  #isDenied = false;
 
   /** @throws AppError CONFIG_INVALID when there is no RPC for the network. */
   constructor(opts: RemoteSettlerOptions, net: RemoteNetwork, modules: RemoteNetworkModules) {
@@ -101,6 +104,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     } catch (error) {
       this.#log.warn({ code: failureCode(error) }, "the chain could not be asked");
     }
+    if (this.#modules.client.hasKey) this.#track(this.#lookAtFacilitator(this.#stopping.signal));
     this.#track(this.#watchForever());
     this.#track(this.#reconcileForever());
     const foreign = new ForeignPaymentWatch(this.#net, {
@@ -135,7 +139,8 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     const isStale = this.#modules.clock.monotonicMs() - this.#headAtMs > this.#idleMs * 3 + 5_000;
     return [
       ...(isStale ? [`chain unreachable (${network})`] : []),
-      ...(this.#badAnswers >= SILENT_ANSWERS ? [`facilitator silent (${network})`] : []),
+      ...(this.#isDenied ? [`facilitator refuses the seller key (${network})`] : []),
+      ...(!this.#isDenied && this.#badAnswers >= SILENT_ANSWERS ? [`facilitator silent (${network})`] : []),
     ];
   }
 
@@ -163,7 +168,8 @@ export class RemoteNetworkEngine implements AsyncDisposable {
       await faults.reach("remote.ask.after");
       if (signal.aborted) return;
       metrics.count(remoteFacilitatorAnswersTotal, { network: this.#net.network, answer: answer.kind });
-      this.#badAnswers = answer.kind === "absurd" || answer.kind === "none" ? this.#badAnswers + 1 : 0;
+      this.#badAnswers = BAD_ANSWERS.has(answer.kind) ? this.#badAnswers + 1 : 0;
+      this.#isDenied = answer.kind === "denied";
       if (this.#badAnswers === 0 && this.#faultLogs.facilitator.onRecovery())
         this.#log.info({}, "the facilitator answers again");
       if (this.#badAnswers > 0 && this.#faultLogs.facilitator.onFailure()) {
@@ -256,9 +262,15 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     await this.#reconciler.sweep(head, signal);
     this.#faultLogs.reconcile.onRecovery();
     // Nothing is asked of it while it is missing, so it is looked at here; its next bad answer counts again.
-    if (this.#badAnswers >= SILENT_ANSWERS && (await this.#modules.client.alive(stop))) {
-      this.#badAnswers = SILENT_ANSWERS - 1;
-    }
+    if (this.#isDenied || this.#badAnswers >= SILENT_ANSWERS) await this.#lookAtFacilitator(stop);
+  }
+
+  async #lookAtFacilitator(signal: AbortSignal): Promise<void> {
+    const standing = await this.#modules.client.standing(signal);
+    if (signal.aborted) return;
+    if (standing === "denied" && !this.#isDenied) this.#log.error({}, KEY_DENIED);
+    this.#isDenied = standing === "denied";
+    if (standing === "alive") this.#badAnswers = Math.min(this.#badAnswers, SILENT_ANSWERS - 1);
   }
 
   /** Payments that no process seems to follow: asked for again, which an honest facilitator takes for one. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
-import { type MetricSpec, type NetworkId, noFaults, noMetrics, systemClock } from "@turnpike/base";
+import { type Log, type MetricSpec, type NetworkId, noFaults, noMetrics, systemClock } from "@turnpike/base";
 import { devRpc, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { sendFromNewAccount } from "@turnpike/testkit/servers";
@@ -47,9 +47,17 @@ interface Fake extends AsyncDisposable {
   readonly keys: (string | undefined)[];
 }
 
+/** A log that keeps its lines. */
+function listeningLog(): { readonly log: Log; readonly lines: unknown[] } {
+  const lines: unknown[] = [];
+  const note = (...line: unknown[]): void => void lines.push(line);
+  const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log };
+  return { log, lines };
+}
+
 /** A facilitator that answers as it is told. */
 async function facilitator(
-  handle: (body: Record<string, unknown>, response: ServerResponse) => unknown,
+  handle: (body: Record<string, unknown>, response: ServerResponse, request: IncomingMessage) => unknown,
 ): Promise<Fake> {
   const bodies: Record<string, unknown>[] = [];
   const keys: (string | undefined)[] = [];
@@ -59,11 +67,11 @@ async function facilitator(
     request.on("end", () => {
       const text = Buffer.concat(parts).toString();
       const body = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
-      if (text !== "") {
+      if (body.paymentPayload !== undefined) {
         bodies.push(body);
         keys.push(request.headers["idempotency-key"]?.toString());
       }
-      void handle(body, response);
+      void handle(body, response, request);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -342,4 +350,55 @@ test("it scans for payments of other sellers to its receivers, and a scan that h
   await eventually("it reconciles on", async () => reconciled > before + 3);
   assert.equal(scans, 1);
   ended.resolve();
+});
+
+test("a seller's key goes with each settle request; while it is refused nothing is sold, until it is known", async () => {
+  const { log, lines } = listeningLog();
+  await using ledger = await bed.openLedger();
+  let isKnown = true;
+  const authorizations: (string | undefined)[] = [];
+  const payments = new Map<string, PaymentRecord>();
+  await using fake = await facilitator((body, response, { url = "", headers }) => {
+    if (url.endsWith("/supported")) return response.end("{}");
+    authorizations.push(headers.authorization);
+    if (!isKnown) return response.writeHead(401).end('{"code":"SELLER_KEY_UNKNOWN","message":"No such seller."}');
+    if (body.paymentPayload === undefined)
+      return response.writeHead(400).end('{"code":"MALFORMED_REQUEST","message":"-"}');
+    const payment = payments.get(nonceOf(body));
+    // One of another test, whose settler left it open.
+    if (payment === undefined) return response.end('{"success":false}');
+    return onChain(payment).then((transaction) => response.end(yes(transaction)));
+  });
+  const newPayment = async (): Promise<PaymentRecord> => {
+    const payment = await claim(ledger, await bed.payer(PRICE));
+    payments.set(payment.key.nonce, payment);
+    return payment;
+  };
+  const modules = { ...bed.modules(ledger), log };
+  await using settler = await createRemoteSettler(options(fake.url, { sellerKey: "s3cret" }), modules);
+  await settler.settle(await newPayment(), ANSWER, timeLimit());
+  isKnown = false;
+  const second = await newPayment();
+  const settling = settler.settle(second, ANSWER, timeLimit());
+  await eventually("it is seen", () => settler.missing().length > 0);
+  assert.deepEqual(settler.missing(), [`facilitator refuses the seller key (${NETWORK})`]);
+  isKnown = true;
+  await settling;
+  assert.equal((await stateOf(ledger, second)).state, "settled", "it is asked again");
+  await eventually("it is seen", () => settler.missing().length === 0);
+  assert.deepEqual(new Set(authorizations), new Set(["Bearer s3cret"]));
+  assert.doesNotMatch(JSON.stringify(lines), /s3cret/);
+});
+
+test("a seller's key that is refused when a gateway starts is seen before anything is sold", async () => {
+  await using ledger = await bed.openLedger();
+  let isKnown = false;
+  await using fake = await facilitator((_body, response, { url = "" }) => {
+    if (url.endsWith("/supported")) response.end("{}");
+    else response.writeHead(isKnown ? 400 : 401).end('{"code":"-","message":"-"}');
+  });
+  await using settler = await createRemoteSettler(options(fake.url, { sellerKey: "other" }), bed.modules(ledger));
+  await eventually("it is seen", () => settler.missing().length > 0);
+  isKnown = true;
+  await eventually("it is seen", () => settler.missing().length === 0);
 });

@@ -40,10 +40,10 @@ class RemoteSettler implements Settler {
   readonly #jobs = new Set<Promise<unknown>>();
 
   constructor(opts: RemoteSettlerOptions, modules: RemoteSettlerModules) {
-    const { facilitatorUrl: url, timeoutMs, networks } = opts;
+    const { facilitatorUrl: url, sellerKey, timeoutMs, networks } = opts;
     this.#modules = modules;
     const client = new FacilitatorClient(
-      { url, timeoutMs, maxAnswerBytes: MAX_ANSWER_BYTES, maxConnections: MAX_CONNECTIONS },
+      { url, sellerKey, timeoutMs, maxAnswerBytes: MAX_ANSWER_BYTES, maxConnections: MAX_CONNECTIONS },
       new Map(networks.map((network) => [network.network, network])),
     );
     this.#client = client;
@@ -54,6 +54,11 @@ class RemoteSettler implements Settler {
 
   async start(): Promise<void> {
     for (const engine of this.#engines.values()) await engine.start();
+  }
+
+  /** The facilitator runs the payer's code, with bounds of its own. */
+  async reserve(): Promise<undefined> {
+    return undefined;
   }
 
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined> {

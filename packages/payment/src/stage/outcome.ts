@@ -18,7 +18,10 @@ const receipt = (record: PaymentRecord, success: boolean, error?: { reason: stri
 });
 
 /** The outcome of a payment whose settlement is not known yet: never 402, since the payer would pay twice. */
-export function pendingOutcome(record: PaymentRecord, opts: OutcomeOptions): Outcome {
+export function pendingOutcome(
+  record: PaymentRecord,
+  opts: OutcomeOptions,
+): Extract<Outcome, { readonly kind: "pending" }> {
   const error = { reason: "settlement_pending", message: "Send the identical request with the same signature again." };
   return {
     kind: "pending",
@@ -64,7 +67,10 @@ const STATUS: Readonly<Record<PaymentRecord["state"], SettlementStatus["status"]
 };
 
 /** What `GET /settlements/{id}` shows of a record. */
-export function settlementStatus(record: PaymentRecord, nowMs: number): SettlementStatus {
+export function settlementStatus(
+  record: PaymentRecord,
+  answer: { readonly isStored: boolean; readonly isHandedOut: boolean },
+): SettlementStatus {
   return {
     id: record.id,
     status: STATUS[record.state],
@@ -75,7 +81,8 @@ export function settlementStatus(record: PaymentRecord, nowMs: number): Settleme
     amount: record.value.toString(),
     transaction: record.evidence?.transaction ?? record.transaction,
     reason: record.reason,
-    answerAvailable: record.state === "settled" && (record.answerExpiresAtMs ?? 0) > nowMs,
+    answerAvailable: answer.isHandedOut,
+    answerStored: answer.isStored,
   };
 }
 

@@ -123,8 +123,8 @@ export class OutcomeResolver {
 
   /**
    * One refusal for another request and for an answer that is not handed out any more, with the same reads of the ledger: the
-   * payment may be copied from the chain, and two of them would confirm guesses of the request. Ends without an answer are
-   * those of the payment alone.
+   * payment may be copied from the chain, and two of them would confirm guesses of the request. Both have the payment's receipt,
+   * so that its payer learns that it was charged, and by which transaction. Ends without an answer are those of the payment alone.
    */
   async #outcomeFor(
     requestHash: Uint8Array,
@@ -133,10 +133,13 @@ export class OutcomeResolver {
     answerMs?: number,
   ): Promise<EarlierAdmission> {
     const isSameRequest = bytesEqual(record.requestHash, requestHash);
-    if (!isSameRequest && UNDER_WAY.has(record.state)) return { kind: "refused", ok: false, code: conflict };
+    if (!isSameRequest && UNDER_WAY.has(record.state)) {
+      return { kind: "refused", ok: false, code: conflict, receipt: pendingOutcome(record, this.#opts).receipt };
+    }
     const outcome = await this.resolve(record, answerMs);
-    const isUnanswered =
-      outcome.kind === "settled" ? !isSameRequest : outcome.kind === "expired" && outcome.code === "PAYMENT_CONFLICT";
-    return isUnanswered ? { kind: "refused", ok: false, code: conflict } : { kind: "outcome", outcome };
+    const isOther = outcome.kind === "settled" && !isSameRequest;
+    const isGone = outcome.kind === "expired" && outcome.code === "PAYMENT_CONFLICT";
+    if (outcome.kind === "released" || !(isOther || isGone)) return { kind: "outcome", outcome };
+    return { kind: "refused", ok: false, code: conflict, receipt: outcome.receipt };
   }
 }

@@ -108,6 +108,9 @@ class StandInSettler implements Settler {
   }
   /** Runs in place of a settlement, which then ends without a commit: as when its time was up first. */
   instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
+  /** Runs before a claim is served; the result refuses it. */
+  reserving: Settler["reserve"] | undefined;
+  reserve: Settler["reserve"] = async (payment, waitMs, signal) => this.reserving?.(payment, waitMs, signal);
   readonly #held = new Map<string, () => void>();
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal) {
     if (this.mode === "refuses") throw new Error("not committed");
@@ -915,4 +918,76 @@ test("for what is not sold any more a ledger that cannot be asked is 503, and sa
   const away: Ledger = { ...ledger, find: () => Promise.reject(new AppError("LEDGER_UNAVAILABLE")) };
   const found = await presentUnsold(stageOf(60_000, {}, away), header(newPayer()));
   assert.deepEqual(found, { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" });
+});
+
+test("attack: a claim whose settlement gets no place is never served, and is released for the same signature to come again", async () => {
+  const bench = stageOf(60_000, { unpaidPerPayer: () => ({ burst: 4, perSecond: 0.001 }) });
+  const payer = newPayer();
+  const signed = header(payer);
+  const refusal: PaymentRefusal = { ok: false, code: "PAYMENT_SIMULATION_FAILED", retryAfterSeconds: 60 };
+  bench.settler.reserving = async () => refusal;
+  const [first, copy] = await Promise.all([present(bench, signed), present(bench, signed)]);
+  assert.deepEqual(first, { kind: "refused", ...refusal });
+  assert.deepEqual(copy, first, "a copy is not served in its place");
+  bench.settler.reserving = async () => {
+    throw new AppError("LEDGER_UNAVAILABLE");
+  };
+  for (let call = 0; call < 3; call++) {
+    assert.equal(codeOf(await present(bench, signed)), "LEDGER_UNAVAILABLE", "our fault costs the payer no token");
+  }
+  const states: string[] = [];
+  bench.settler.reserving = async (payment) => {
+    states.push((await ledger.get(payment.id))?.state ?? "");
+    return undefined;
+  };
+  const paid = paidOf(await present(bench, signed));
+  assert.deepEqual(states, ["claimed"], "once, between the claim and the call");
+  assert.equal(answerOf(await settle(bench, paid, '"sold"')), '"sold"');
+});
+
+test("a wait for a place has half of the call's time at most, and ends with the gateway", HANGS, async () => {
+  const waits: number[] = [];
+  const bench = stageOf(60_000, { upstreamTimeoutMs: 20_000 });
+  bench.settler.reserving = (_, waitMs, signal) => {
+    waits.push(waitMs);
+    const { promise, resolve } = Promise.withResolvers<PaymentRefusal>();
+    const end = (): void => resolve({ ok: false, code: "SETTLEMENT_UNAVAILABLE" });
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    return promise;
+  };
+  const decoded = bench.stage.decode(header(newPayer()));
+  assert.ok(decoded.ok);
+  const stopping = new AbortController();
+  const admission = bench.stage.admit(request(), decoded.payment, offerOf(option), stopping.signal);
+  await eventually("it waits", () => waits.length === 1);
+  stopping.abort();
+  assert.equal(codeOf(await admission), "SETTLEMENT_UNAVAILABLE");
+  assert.ok((waits[0] ?? 0) > 9_000 && (waits[0] ?? 0) <= 10_000, String(waits[0]));
+});
+
+test("a request for which a payment is not good, and one whose answer is not handed out any more, get one refusal, with the payment's receipt", async () => {
+  const bench = stageOf();
+  const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}`];
+  const signed = header(payer, { nonce });
+  const paid = paidOf(await present(bench, signed));
+  const early = await present(bench, signed, "b");
+  assert.ok(early.kind === "refused" && early.code === "PAYMENT_CONFLICT");
+  assert.deepEqual([early.receipt?.success, early.receipt?.errorReason], [false, "settlement_pending"]);
+  await settle(bench, paid);
+  const other = await present(bench, signed, "b");
+  const status = await bench.stage.status(paid.settlementId);
+  assert.deepEqual([status?.answerAvailable, status?.answerStored], [true, true]);
+  bench.options.keylessAnswerMs = 0;
+  const late = await present(bench, signed);
+  assert.deepEqual(late, other);
+  assert.ok(late.kind === "refused" && late.code === "PAYMENT_CONFLICT");
+  const { success, transaction, extensions } = late.receipt ?? assert.fail();
+  assert.deepEqual([success, extensions?.settlement], [true, { id: paid.settlementId, status: "settled" }]);
+  assert.equal(transaction, status?.transaction);
+  const later = await bench.stage.status(paid.settlementId);
+  assert.deepEqual([later?.answerAvailable, later?.answerStored], [false, true], "as a payment without a key gets it");
+  const forged = await present(bench, header(payer, { nonce }));
+  assert.ok(forged.kind === "refused" && forged.code === "PAYMENT_CONFLICT");
+  assert.equal(forged.receipt, undefined, "other bytes learn nothing of it");
 });

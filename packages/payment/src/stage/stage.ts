@@ -26,6 +26,7 @@ const UNDECIDED: ReadonlySet<ErrorCode> = new Set(["LEDGER_UNAVAILABLE", "PAYMEN
  * - across time and processes the ledger's claim decides, and its record is the only source of an outcome.
  */
 export class X402PaymentStage implements PaymentStage {
+  readonly #opts: PaymentStageOptions;
   readonly #parts: StageParts;
   readonly #joined: JoinedPayments;
   readonly #resolver: OutcomeResolver;
@@ -45,6 +46,7 @@ export class X402PaymentStage implements PaymentStage {
     });
     const parts: StageParts = { ...modules, settlers, payers, stopping: this.#stopping.signal };
     const copies = new CopyLimit(opts.maxWaitingCopies);
+    this.#opts = opts;
     this.#parts = parts;
     this.#joined = new JoinedPayments(copies);
     this.#verifying = new VerifyStep(opts, parts);
@@ -72,7 +74,9 @@ export class X402PaymentStage implements PaymentStage {
     if (copy !== undefined) return this.#counted(await copy);
 
     const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
-    const admission = this.#claiming.admit({ request, payment, signal, finish }, offer);
+    const admission = this.#claiming
+      .admit({ request, payment, signal, finish }, offer)
+      .then((claim) => this.#reserved(claim, signal));
     // Copies wait for the end of the first one's work; they never get `paid`, which would be a second run.
     const forCopies = admission.then(
       async (result): Promise<EarlierAdmission> =>
@@ -124,8 +128,12 @@ export class X402PaymentStage implements PaymentStage {
   }
 
   async status(id: SettlementId): Promise<SettlementStatus | undefined> {
-    const record = await this.#parts.ledger.newest(id);
-    return record && settlementStatus(record, this.#parts.clock.nowMs());
+    const { ledger, clock } = this.#parts;
+    const record = await ledger.newest(id);
+    if (record === undefined) return undefined;
+    const isStored = record.state === "settled" && (record.answerExpiresAtMs ?? 0) > clock.nowMs();
+    const isHandedOut = isStored && (await ledger.hasAnswer(record.id, this.#opts.keylessAnswerMs));
+    return settlementStatus(record, { isStored, isHandedOut });
   }
 
   missing(): readonly string[] {
@@ -137,6 +145,27 @@ export class X402PaymentStage implements PaymentStage {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     await this.#settling[Symbol.asyncDispose]();
+  }
+
+  /** Serves a claim only with what its settlement takes reserved; else gives the claim up. */
+  async #reserved(admission: Admission, signal: AbortSignal): Promise<Admission> {
+    const claim = admission.kind === "paid" ? this.#active.get(admission.paid.settlementId) : undefined;
+    if (admission.kind !== "paid" || claim === undefined) return admission;
+    const { settlers, clock, log } = this.#parts;
+    const { paid } = admission;
+    const { record } = claim;
+    // The call itself keeps half of its time.
+    const waitMs = Math.max(1, Math.floor((paid.deadlineMs - clock.monotonicMs()) / 2));
+    let refusal: PaymentRefusal | undefined;
+    try {
+      refusal = await settlers.get(record.key.network)?.reserve(record, waitMs, signal);
+    } catch (error) {
+      log.error({ settlementId: record.id, code: refusalCode(error) }, "a claim's settlement could not be reserved");
+      refusal = { ok: false, code: refusalCode(error) };
+    }
+    if (refusal === undefined) return admission;
+    const outcome = await this.release(paid, refusal.code);
+    return outcome.kind === "released" ? { kind: "refused", ...refusal } : { kind: "outcome", outcome };
   }
 
   #counted<A extends Admission>(admission: A): A {

@@ -150,6 +150,7 @@ function rig(over: Partial<Ledger> = {}, settling: Partial<Settler> = {}) {
   } as Partial<Ledger> as Ledger;
   const settler: Settler = {
     networks: [NETWORK],
+    reserve: settling.reserve ?? (async () => undefined),
     settle: settling.settle ?? (async () => EVIDENCE),
     wait: settling.wait ?? (async () => undefined),
     missing: settling.missing ?? (() => []),

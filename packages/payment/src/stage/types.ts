@@ -24,8 +24,10 @@ export interface SettlementStatus {
   readonly amount: string;
   readonly transaction: string | undefined;
   readonly reason: ErrorCode | undefined;
-  /** True while the answer is stored; without an answer key it is handed out for a part of that time. */
+  /** True while the answer is handed out for the payment's bytes, also to a payment without an answer key. */
   readonly answerAvailable: boolean;
+  /** True while the answer is stored: a payment with an answer key, or with a payment identifier, gets it. */
+  readonly answerStored: boolean;
 }
 
 /** What a payment is presented for. */

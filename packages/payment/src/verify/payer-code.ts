@@ -4,7 +4,7 @@ import { type Hex, isHex } from "../evm/abi.ts";
 import { unwrapErc6492 } from "../evm/erc6492.ts";
 import type { EvmRpc, RpcReply } from "../evm/rpc.ts";
 import type { WalletSubjects } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { oddAnswer } from "./reading.ts";
 
 /** Start of the code of an account that delegated its code to a contract, whose address follows (EIP-7702). */
@@ -64,6 +64,12 @@ export async function readSubjects(
   const classes = await readClasses(code, rpc, signal);
   const factory = classes.length === 0 ? unwrapErc6492(signature)?.factory : undefined;
   return { payer: key.from, classes: factory === undefined ? classes : [`factory:${factory.toLowerCase()}`] };
+}
+
+/** Refusal of a payment whose payer, or whose payer's code, has lost gas of settlements lately. */
+export function pausedWallet(retryAfterSeconds: number): PaymentRefusal {
+  const message = "Settlements of this account, or of accounts with the same code, have failed lately; pay later.";
+  return { ok: false, code: "PAYMENT_SIMULATION_FAILED", message, retryAfterSeconds };
 }
 
 function codeClass(code: Hex): string {

@@ -13,7 +13,7 @@ import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
 import type { DecodedPayment, PayerKind, PaymentRefusal, Verification } from "../types.ts";
 import { boundGas, type CodeRun } from "./bounded-gas.ts";
-import { codeIn, readSubjects } from "./payer-code.ts";
+import { codeIn, pausedWallet, readSubjects } from "./payer-code.ts";
 import {
   blockCalls,
   type ChainAccess,
@@ -195,9 +195,7 @@ export class WalletChecker {
     const key = paymentKey(payment.option, payment);
     const wallet = await readSubjects({ key, signature: payment.signature }, code, this.#access.rpc);
     const retryAfterSeconds = await this.#wallets.walletPauseSeconds(key.network, wallet);
-    if (retryAfterSeconds === 0) return undefined;
-    const message = "Settlements of this account, or of accounts with the same code, have failed lately; pay later.";
-    return { ok: false, code: "PAYMENT_SIMULATION_FAILED", message, retryAfterSeconds };
+    return retryAfterSeconds === 0 ? undefined : pausedWallet(retryAfterSeconds);
   }
 
   #deployedRun(payment: DecodedPayment, signature: Uint8Array): WalletAnswer["run"] {

@@ -344,7 +344,8 @@ suite("RelayStore", () => {
     const clock = virtualClock();
     let free = 2_000_000;
     const freeBytes = async () => free;
-    await using store = await openTestStore(scratch.folder, { leastFreeBytes: 1_000_000 }, { clock, freeBytes });
+    const options = { leastFreeBytes: 1_000_000, maxApplicationShare: 1 };
+    await using store = await openTestStore(scratch.folder, options, { clock, freeBytes });
     assert.equal(await append(store, "1"), "mined");
     free = 999_999;
     clock.advance(1_000);
@@ -352,6 +353,86 @@ suite("RelayStore", () => {
     free = 1_000_000;
     clock.advance(1_000);
     assert.equal(await append(store, "2"), "mined");
+  });
+
+  test("attack: when room is short settled logs leave before their time, the oldest first, and no relay is refused for them", async () => {
+    await using scratch = await scratchFolder();
+    const clock = virtualClock();
+    let capacityBytes = Number.POSITIVE_INFINITY;
+    const options = { leastFreeBytes: 1_000_000, maxApplicationShare: 1 };
+    const usedBytes = (): number => store.sessions(OPERATOR).reduce((sum, { logBytes }) => sum + logBytes, 0);
+    const freeBytes = async (): Promise<number> => capacityBytes - usedBytes();
+    await using store = await openTestStore(scratch.folder, options, { clock, freeBytes });
+    for (const id of ["a1", "b2", "c3"]) assert.equal(await append(store, "1", id), "mined");
+    const lost = { kind: "lost", heightBlocks: 22n, why: "proof-missing", text: "", penaltyUpokt: 0n } as const;
+    for (const id of ["b2", "a1"]) {
+      clock.advance(1_000);
+      const session = sessionOf(store, id);
+      await session.update({ phase: "lost", outcome: lost, finishedAtMs: clock.nowMs() });
+      // As the claim runner does.
+      await session.unload();
+    }
+    const logs = async (): Promise<string[]> => {
+      const names = await readdir(join(scratch.folder, OPERATOR), { recursive: true });
+      return names
+        .filter((name) => name.endsWith("relays.log"))
+        .map((name) => name.slice(13, 15))
+        .sort();
+    };
+    const appendWithoutRoom = async (text: string) => {
+      clock.advance(1_000);
+      capacityBytes = usedBytes() + options.leastFreeBytes - 1;
+      return append(store, text, "c3");
+    };
+    assert.equal(await appendWithoutRoom("2"), "mined");
+    assert.deepEqual(await logs(), ["a1", "c3"]);
+    assert.equal(await appendWithoutRoom("3"), "mined");
+    assert.deepEqual(await logs(), ["c3"]);
+    assert.equal(await appendWithoutRoom("4"), "full", "nothing that is to be claimed leaves");
+    assert.deepEqual(await logs(), ["c3"]);
+    assert.deepEqual(sessionOf(store, "b2").counts.mined, 1, "what is known of them stays");
+  });
+
+  test("attack: one application fills its part of the disk, and no more, also after a restart; others are served", async () => {
+    await using scratch = await scratchFolder();
+    const clock = virtualClock();
+    const options = { maxApplicationShare: 0.25 };
+    let store: RelayStore | undefined;
+    const usedBytes = (): number => (store?.sessions(OPERATOR) ?? []).reduce((sum, { logBytes }) => sum + logBytes, 0);
+    const freeBytes = async (): Promise<number> => 40_000 - usedBytes();
+    const open = async (): Promise<RelayStore> => {
+      await store?.[Symbol.asyncDispose]();
+      store = await openTestStore(scratch.folder, options, { clock, freeBytes });
+      await store.loaded();
+      return store;
+    };
+    const fill = async (to: RelayStore, name: string, sessionId: string): Promise<string> => {
+      for (let relay = 0; relay < 200; relay++) {
+        clock.advance(1_000);
+        const result = await append(to, `${name} ${relay}`, sessionId);
+        if (result !== "mined") return result;
+      }
+      return "never full";
+    };
+    const ofOther = { operatorAddress: OPERATOR, header: { ...testHeader("d4"), applicationAddress: OPERATOR } };
+    const first = await open();
+    assert.equal(await fill(first, "1", "a1"), "full");
+    const { logBytes } = sessionOf(first);
+    assert.ok(logBytes > 10_000 && logBytes < 10_400, String(logBytes));
+    assert.equal(await append(first, "other", "b2"), "full", "nor by another session");
+    const begun = await first.begin(OPERATOR, testHeader());
+    assert.match(begun.ok ? "" : begun.text, /^Relays of this application fill its part of the disk/);
+    assert.equal(await first.append({ ...ofOther, relay: relayOf("1") }), "mined");
+    const second = await open();
+    clock.advance(1_000);
+    assert.equal(await append(second, "other", "b2"), "full");
+    assert.equal(await second.append({ ...ofOther, relay: relayOf("2") }), "mined");
+    const lost = { kind: "lost", heightBlocks: 22n, why: "proof-missing", text: "", penaltyUpokt: 0n } as const;
+    await sessionOf(second).update({ phase: "lost", outcome: lost, finishedAtMs: clock.nowMs() });
+    clock.advance(1_000);
+    assert.equal(await append(second, "other", "b2"), "mined", "its settled log has left");
+    assert.equal(await fill(second, "2", "b2"), "full");
+    await second[Symbol.asyncDispose]();
   });
 
   test("a new session whose parameters are not known begins no relay, and one that is known goes on", async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import {
   AppError,
@@ -17,6 +17,7 @@ import type { SessionWork } from "../metering/budget-reader.ts";
 import { supplierEvidenceRelaysTotal } from "../metrics.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import { isAbsent } from "./files.ts";
+import { LogRoom } from "./log-room.ts";
 import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "./past-sums.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
@@ -43,11 +44,13 @@ export interface RelayStoreOptions {
   readonly fsyncMs: number;
   /** With less room on the disk no relay is begun, so that claims and proofs can still be noted; 67,108,864 by default. */
   readonly leastFreeBytes?: number;
+  /** Maximum part of the room for logs that the logs of one application take, of all operators; 0.25 by default. */
+  readonly maxApplicationShare?: number;
   /** Most sessions of all operators that are not settled; 4,096 by default. Each open one holds a file. */
   readonly maxSessions?: number;
   /** Keep processes with other state folders on this machine from the operators' keys, too; true by default. */
   readonly isMachineWideLock?: boolean;
-  /** How long the log of a settled session is kept; 3,600,000 by default. */
+  /** Maximum time for which the log of a settled session is kept, while there is room; 3,600,000 by default. */
   readonly keepLogsMs?: number;
   /** How long what is known of a settled session is kept; 604,800,000 (a week) by default. Its sums stay. */
   readonly keepSessionsMs?: number;
@@ -71,7 +74,7 @@ const UNREADABLE = "the evidence of a session cannot be read: it cannot be claim
 const LOCK_FILE = "operator.lock";
 const LEAST_FREE_BYTES = 67_108_864;
 const MAX_SESSIONS = 4_096;
-const LOOK_AT_DISK_MS = 1_000;
+const MAX_APPLICATION_SHARE = 0.25;
 /** A log that is not longer holds its head at most. */
 const MOST_HEAD_BYTES = 4_096;
 /** A salt of 32 bits. */
@@ -83,10 +86,7 @@ const FAULT_TEXTS: Readonly<Record<BeginFault, string>> = {
   unavailable: "The session's parameters are not known: the chain's node does not answer.",
 };
 
-async function freeBytesOf(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder);
-  return bavail * bsize;
-}
+const SHARE_TEXT = "Relays of this application fill its part of the disk; there is room when its sessions are settled.";
 
 type Refused = Extract<BegunRelay, { ok: false }>;
 
@@ -107,15 +107,15 @@ export class RelayStore implements AsyncDisposable {
   readonly #past = new Map<string, PastSums>();
   readonly #locks = new AsyncDisposableStack();
   readonly #loading = new Set<Promise<void>>();
+  readonly #room: LogRoom;
   #syncTimer: NodeJS.Timeout | undefined;
   #isSyncing = false;
-  #hasRoom = true;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   private constructor(options: RelayStoreOptions, modules: RelayStoreModules) {
     this.#options = {
       leastFreeBytes: LEAST_FREE_BYTES,
+      maxApplicationShare: MAX_APPLICATION_SHARE,
       maxSessions: MAX_SESSIONS,
       isMachineWideLock: true,
       keepLogsMs: 3_600_000,
@@ -126,6 +126,12 @@ export class RelayStore implements AsyncDisposable {
     this.#modules = modules;
     this.#log = modules.log ?? silentLog;
     this.#faults = modules.faults ?? noFaults;
+    this.#room = new LogRoom(this.#options, {
+      clock: modules.clock,
+      log: this.#log,
+      sessions: () => this.#sessions.values(),
+      ...(modules.freeBytes === undefined ? {} : { freeBytes: modules.freeBytes }),
+    });
   }
 
   /**
@@ -161,7 +167,8 @@ export class RelayStore implements AsyncDisposable {
    * the session is not claimed before, as long as there is time.
    */
   async begin(operatorAddress: string, header: SessionHeader): Promise<BegunRelay> {
-    if (!(await this.#isRoomLeft())) return refuse("full");
+    const room = await this.#room.look(header.applicationAddress);
+    if (room !== "room") return refuse("full", room === "share" ? SHARE_TEXT : undefined);
     const known = this.session(operatorAddress, header.sessionId);
     const session = known ?? (await this.#beginSession(operatorAddress, header));
     if (!(session instanceof SessionEvidence)) return session;
@@ -288,23 +295,6 @@ export class RelayStore implements AsyncDisposable {
     for (const session of this.#sessions.values()) if (session.isDirty) await session.sync();
     this.#isSyncing = false;
     if ([...this.#sessions.values()].some(({ isDirty }) => isDirty)) this.#syncSoon();
-  }
-
-  async #isRoomLeft(): Promise<boolean> {
-    const { clock, freeBytes = freeBytesOf } = this.#modules;
-    const now = clock.monotonicMs();
-    if (now - this.#lookedAtMs < LOOK_AT_DISK_MS) return this.#hasRoom;
-    this.#lookedAtMs = now;
-    const { folder, leastFreeBytes } = this.#options;
-    const free = await freeBytes(folder).catch(() => Number.POSITIVE_INFINITY);
-    const hasRoom = free >= leastFreeBytes;
-    if (hasRoom !== this.#hasRoom) {
-      const fields = { folder, freeBytes: free, leastFreeBytes };
-      if (hasRoom) this.#log.info(fields, "there is room for relays again");
-      else this.#log.error(fields, "there is too little room to write relays down: none is served");
-    }
-    this.#hasRoom = hasRoom;
-    return hasRoom;
   }
 
   #beginSession(operatorAddress: string, header: SessionHeader): Promise<SessionEvidence | Refused> {

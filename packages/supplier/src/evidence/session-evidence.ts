@@ -1,5 +1,5 @@
 import { readSync } from "node:fs";
-import { readFile, rm } from "node:fs/promises";
+import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, bytesEqual, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
@@ -105,6 +105,8 @@ export class SessionEvidence {
   #loading: Promise<Mined> | undefined;
   #isSealing = false;
   #isLogRemoved = false;
+  /** Bytes of the log while it is not open here. */
+  #closedLogBytes = 0;
   #inFlight = 0;
   /** Names of the requests that the log had when it was read. */
   #requests: string[] = [];
@@ -149,6 +151,7 @@ export class SessionEvidence {
       found.#state = stored.state;
       found.#counts = { ...stored.counts };
       found.#minedBefore = stored.counts.mined;
+      found.#closedLogBytes = await logBytesIn(folder);
       return found;
     }
     const isThere = !isAbsent(file.cause);
@@ -157,7 +160,11 @@ export class SessionEvidence {
       modules.log?.error({ folder, reason, cause: file.cause }, DAMAGED_STATE);
     }
     const head = await headOfLog(folder);
-    if (head !== undefined) return new SessionEvidence(folder, head, modules);
+    if (head !== undefined) {
+      const session = new SessionEvidence(folder, head, modules);
+      session.#closedLogBytes = await logBytesIn(folder);
+      return session;
+    }
     return isThere ? "damaged" : "absent";
   }
 
@@ -197,9 +204,9 @@ export class SessionEvidence {
     return requests;
   }
 
-  /** Bytes of the log that is open here. */
+  /** Bytes of the log on the disk. */
   get logBytes(): number {
-    return this.#relays?.sizeBytes ?? 0;
+    return this.#relays?.sizeBytes ?? this.#closedLogBytes;
   }
 
   /** Notes that a relay is being served until what is returned is called. */
@@ -416,6 +423,7 @@ export class SessionEvidence {
     this.#minedBefore = this.counts.mined;
     this.#mined = undefined;
     const relays = this.#relays;
+    this.#closedLogBytes = this.logBytes;
     this.#relays = undefined;
     await relays?.[Symbol.asyncDispose]();
   }
@@ -425,6 +433,7 @@ export class SessionEvidence {
     if (this.#isLogRemoved) return;
     await this.unload();
     await rm(join(this.#folder, LOG_FILE), { force: true });
+    this.#closedLogBytes = 0;
     this.#isLogRemoved = true;
   }
 
@@ -459,6 +468,13 @@ export class SessionEvidence {
 /** Name of a session's folder: sorted by end. */
 export function sessionFolderName({ header }: Pick<SessionHead, "header">): string {
   return `${header.sessionEndBlockHeight.toString().padStart(12, "0")}-${header.sessionId}`;
+}
+
+async function logBytesIn(folder: string): Promise<number> {
+  return stat(join(folder, LOG_FILE)).then(
+    ({ size }) => size,
+    () => 0,
+  );
 }
 
 async function headOfLog(folder: string): Promise<SessionHead | undefined> {
