@@ -139,6 +139,36 @@ suite("mempool", () => {
     assert.equal(checked.length, 66);
   });
 
+  test("attack: CometBFT waits half a second for checks after a block, whatever waits", () => {
+    let nowMs = 0;
+    let checks = 0;
+    let isValid = true;
+    const pool = poolOf(
+      { mirrors: true },
+      (_, kind) => {
+        if (kind === "again") checks++;
+        if (kind === "again") nowMs += 10;
+        return isValid ? fine : { ...fine, code: 5 };
+      },
+      (tx) => [`${tx[0] ?? 0}`],
+      { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    );
+    const txs = Array.from({ length: 200 }, (_, i) => Uint8Array.of(i));
+    for (const tx of txs) pool.submit(tx);
+    pool.update([], []);
+    for (const tx of txs) assert.equal(pool.recheck(tx).code, 0);
+    assert.deepEqual([checks, pool.numTxs()], [51, 200]);
+    // The others are checked when a block needs them.
+    isValid = false;
+    const room = { maxBytes: 1000n, maxGas: -1n };
+    assert.equal(pool.pick(txs, room).length, 51);
+    assert.equal(checks, 62);
+    // What failed there leaves CometBFT's mempool without another check.
+    pool.update([], []);
+    const codes = txs.map((tx) => pool.recheck(tx).code);
+    assert.deepEqual([codes.filter((code) => code !== 0).length, checks], [62, 113]);
+  });
+
   test("a block waits a tenth of a second for checks, and other work a few milliseconds", async () => {
     let nowMs = 0;
     let checks = 0;

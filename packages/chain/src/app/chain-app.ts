@@ -341,6 +341,11 @@ export class ChainApp implements DrivenApplication {
     return this.#maxBlockGas;
   }
 
+  /** Maximum bytes of a block; -1: any. */
+  get maxBlockBytes(): bigint {
+    return this.#bounds.maxBlockBytes;
+  }
+
   grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {
     return this.#queries.grpcQuery(path, request, heightBlocks);
   }

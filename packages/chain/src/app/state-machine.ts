@@ -178,7 +178,7 @@ export class StateMachine {
 
   /** Undoes in the mempool's state that a transaction used its signers' sequences, or its timeout. */
   rewind(state: StateView, block: BlockInfo, bytes: Bytes): void {
-    const decoded = this.#decodedOf(bytes);
+    const decoded = this.#decoded.outline(bytes) ?? this.#decodedOf(bytes);
     if (decoded !== undefined) rewind(contextOn(state, block, "check"), decoded);
   }
 

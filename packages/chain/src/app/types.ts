@@ -133,4 +133,6 @@ export interface DrivenApplication extends Application {
   factsOf(tx: Bytes): TxFacts | undefined;
   /** Maximum gas of a block; -1: any. */
   readonly maxBlockGas: bigint;
+  /** Maximum bytes of a block; -1: any. */
+  readonly maxBlockBytes: bigint;
 }
