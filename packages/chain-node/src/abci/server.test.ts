@@ -568,7 +568,7 @@ test("a fault of the application stops consensus, and answers questions with a c
       checkReplacement: fails,
       uncheck: fails,
       factsOf: fails,
-      unpaid: fails,
+      trial: fails,
       maxBlockGas: -1n,
       maxBlockBytes: -1n,
     };

@@ -258,7 +258,7 @@ function mirrorOf(application: DrivenApplication, opts: MempoolOptions, metrics:
       kind === "replacement" ? application.checkReplacement(tx) : application.check(tx, kind === "again"),
     uncheck: (tx) => application.uncheck(tx),
     factsOf: (tx) => application.factsOf(tx),
-    unpaid: (txs, isOver) => application.unpaid(txs, isOver),
+    trial: (isOver) => application.trial(isOver),
     maxDataBytes: () => BigInt(Number.MAX_SAFE_INTEGER),
     ...(metrics === undefined ? {} : { metrics }),
   });

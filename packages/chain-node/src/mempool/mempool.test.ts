@@ -29,11 +29,13 @@ const bytesOf = (text: string): Uint8Array => Buffer.from(text);
 const shown = (sent: Submission): string =>
   sent.kind === "refused" ? sent.text : sent.kind === "known" ? "known" : `code ${sent.result.code}`;
 
+const UNPAID = { feePayer: "", feeUpokt: 0n, spends: new Map<string, bigint>() };
 const factsOf = (tx: Uint8Array, signers: readonly string[]): TxFacts => ({
   offer: { fee: 0n, gas: 100n },
   signers,
   isOrdered: true,
   slots: [Buffer.from(tx).toString()],
+  ...UNPAID,
 });
 
 function poolOf(
@@ -48,7 +50,7 @@ function poolOf(
       check,
       uncheck: () => undefined,
       factsOf: (tx) => factsOf(tx, signersOf(tx)),
-      unpaid: () => [],
+      trial: () => () => true,
       maxDataBytes: () => 1000n,
       clock,
     },
@@ -221,7 +223,7 @@ suite("mempool", () => {
       fc.property(fc.array(item, { maxLength: 40 }), fc.bigInt(0n, 30n), (items, maxGas) => {
         const arrived = items.map(
           ({ fee, gas, isOrdered, signers }, arrival): Placed & { readonly arrival: number } => ({
-            facts: { offer: { fee, gas }, signers, isOrdered, slots: [] },
+            facts: { offer: { fee, gas }, signers, isOrdered, slots: [], ...UNPAID },
             bytes: new Uint8Array(0),
             sizeBytes: 1n,
             arrival,

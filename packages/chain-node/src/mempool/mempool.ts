@@ -77,8 +77,8 @@ export interface MempoolModules {
   readonly uncheck: (tx: Bytes) => void;
   /** Properties of a transaction; undefined when it cannot be read. */
   readonly factsOf: (tx: Bytes) => TxFacts | undefined;
-  /** Positions of those of a block that would fail in it and pay nothing, as far as there is time. */
-  readonly unpaid: (txs: readonly Bytes[], isOver: () => boolean) => readonly number[];
+  /** Tries a block: false for what would fail in it and pay nothing. Asked in the order of the block. */
+  readonly trial: (isOver: () => boolean) => (tx: Bytes) => boolean;
   /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
@@ -121,7 +121,15 @@ const DROPPED_PER_RAISE = 10;
 const BYTES_PER_PLACE = MAX_TX_BYTES;
 const NONE: readonly Waiting[] = [];
 /** Facts of what cannot be read: it is run last, and fails. */
-const UNREADABLE: TxFacts = { offer: { fee: 0n, gas: 1n }, signers: [], isOrdered: false, slots: [] };
+const UNREADABLE: TxFacts = {
+  offer: { fee: 0n, gas: 1n },
+  signers: [],
+  isOrdered: false,
+  slots: [],
+  feePayer: "",
+  feeUpokt: 0n,
+  spends: new Map(),
+};
 const PASSED: TxResult = {
   code: 0,
   codespace: "",
@@ -312,26 +320,20 @@ export class Mempool implements MempoolReads {
   /** The transactions of a block that leaves others out: what would take their places and pay nothing is left out instead. */
   #pickPaying<T extends Placed>(ordered: readonly T[], room: BlockRoom, isReady: (item: T) => boolean): Bytes[] {
     const startedMs = this.#clock.monotonicMs();
-    const isOver = (): boolean => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS;
-    const unpaid = new Set<T>();
-    for (;;) {
-      const picked = pickFitting(ordered, room, (item) => !unpaid.has(item) && isReady(item));
-      const txs = picked.map(({ bytes }) => bytes);
-      const isContended = picked.length + unpaid.size < ordered.length;
-      const positions = isContended && !isOver() ? this.#modules.unpaid(txs, isOver) : [];
-      if (positions.length === 0) return txs;
-      for (const i of positions) {
-        const item = picked[i];
-        if (item !== undefined) unpaid.add(item);
-      }
+    let picked = pickFitting(ordered, room, isReady);
+    if (picked.length < ordered.length) {
+      const pays = this.#modules.trial(() => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS);
+      picked = pickFitting(ordered, room, (item) => isReady(item) && pays(item.bytes));
     }
+    return picked.map(({ bytes }) => bytes);
   }
 
   // A block waits a bounded time for checks.
   #readiness(): (item: Waiting) => boolean {
     const startedMs = this.#clock.monotonicMs();
     return (item) => {
-      if (this.#followsCheckOnly(item)) return false;
+      // One that failed before, and left.
+      if (!this.#waiting.has(item.key) || this.#followsCheckOnly(item)) return false;
       if (!item.isStale) return true;
       if (this.#clock.monotonicMs() - startedMs > RECHECK_BEFORE_BLOCK_MS) return false;
       return this.#recheck(item);

@@ -9,9 +9,10 @@ const decoded = (bytes: Uint8Array): DecodedTx =>
     fee: { amount: [], gasLimit: 1n },
     raw: {},
     body: { unordered: false, messages: [{}] },
-    messages: [{}],
+    messages: [{ handler: { spending: () => [] } }],
     authInfo: { signerInfos: [] },
     signers: [],
+    feePayer: new Uint8Array(20),
   }) as unknown as DecodedTx;
 
 suite("decoded transactions", () => {
