@@ -78,7 +78,7 @@ export interface MempoolModules {
   /** Properties of a transaction; undefined when it cannot be read. */
   readonly factsOf: (tx: Bytes) => TxFacts | undefined;
   /** Tries a block: false for what would fail in it and pay nothing. Asked in the order of the block. */
-  readonly trial: (isOver: () => boolean) => (tx: Bytes) => boolean;
+  readonly trial: (isOver: () => boolean) => (tx: Bytes, facts: TxFacts) => boolean;
   /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
@@ -323,7 +323,9 @@ export class Mempool implements MempoolReads {
     let picked = pickFitting(ordered, room, isReady);
     if (picked.length < ordered.length) {
       const pays = this.#modules.trial(() => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS);
-      picked = pickFitting(ordered, room, (item) => isReady(item) && pays(item.bytes));
+      // One that cannot be read passed no check of this node.
+      const isPaying = ({ bytes, facts }: T): boolean => facts === UNREADABLE || pays(bytes, facts);
+      picked = pickFitting(ordered, room, (item) => isReady(item) && isPaying(item));
     }
     return picked.map(({ bytes }) => bytes);
   }

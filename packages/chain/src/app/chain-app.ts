@@ -260,7 +260,7 @@ export class ChainApp implements DrivenApplication {
     this.#writeCheck(check, state.writes());
   }
 
-  trial(isOver: () => boolean): (tx: Bytes) => boolean {
+  trial(isOver: () => boolean): (tx: Bytes, facts: TxFacts) => boolean {
     const newest = this.#store.latestHeightBlocks();
     if (this.#check === undefined || newest === undefined) return () => true;
     const { heightBlocks } = this.#check.block;
@@ -270,10 +270,7 @@ export class ChainApp implements DrivenApplication {
     const remainingOf = (address: string): bigint =>
       remaining.get(address) ?? this.#machine.upoktOf(state, block, address);
     let isRun = true;
-    return (tx) => {
-      const facts = this.#machine.factsOf(tx);
-      // One that cannot be read passed no check of this node.
-      if (facts === undefined) return true;
+    return (tx, facts) => {
       isRun &&= facts.offer.gas <= MAX_TRIAL_GAS && !isOver();
       if (isRun) {
         const result = this.#machine.runTx(state, block, "deliver", tx);

@@ -129,7 +129,7 @@ export interface DrivenApplication extends Application {
    * runs no more: then it is false also for those that could fail, by the coins that earlier ones name.
    * @param isOver asked before each that is run
    */
-  trial(isOver: () => boolean): (tx: Bytes) => boolean;
+  trial(isOver: () => boolean): (tx: Bytes, facts: TxFacts) => boolean;
   /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
   factsOf(tx: Bytes): TxFacts | undefined;
   /** Maximum gas of a block; -1: any. */
