@@ -279,6 +279,50 @@ test("a full mempool of CometBFT: the cheapest leaves after a block for who pays
   );
 });
 
+test("attack: a transaction behind more bytes than CometBFT hands over is in the next block but one when it pays more", async () => {
+  const blockBytes = 8_000;
+  const bounds = { maxBlockGas: 500_000n, maxBlockBytes: BigInt(blockBytes) };
+  await withServer(
+    async ({ client }) => {
+      const [consensus, mempool] = [client(), client()];
+      await consensus.ask("initChain", initChain());
+      let waiting: Uint8Array[] = [];
+      const send = async (tx: Uint8Array): Promise<number> => {
+        const { code } = await mempool.ask("checkTx", check(tx));
+        if (code === 0) waiting.push(tx);
+        return code;
+      };
+      /** The first of CometBFT's transactions that fit into a block by their bytes, whatever they pay. */
+      const handedOver = (): Uint8Array[] => {
+        let sum = 0;
+        return waiting.filter(({ length }) => {
+          sum += length + 3;
+          return sum <= blockBytes;
+        });
+      };
+      const runNext = async (height: bigint): Promise<Uint8Array[]> => {
+        const request = { txs: handedOver(), maxTxBytes: BigInt(blockBytes), height };
+        const { txs } = await consensus.ask(
+          "prepareProposal",
+          createMessage(cometAbci.RequestPrepareProposalSchema, request),
+        );
+        await consensus.ask("finalizeBlock", block(height, txs));
+        await consensus.ask("commit", createMessage(RequestCommitSchema));
+        const others = waiting.filter((tx) => txs.every((one) => Buffer.compare(one, tx) !== 0));
+        waiting = [];
+        for (const tx of others) if ((await mempool.ask("checkTx", recheck(tx))).code === 0) waiting.push(tx);
+        return txs;
+      };
+      for (let i = 0; i < 60; i++) await send(sendTx(BigInt(i), 1n, { fee: 100n, memo: "x".repeat(250) }));
+      const tx = sendTx(0n, 1n, { from: 1, gas: 100_000n, fee: 100n });
+      assert.equal(await send(tx), 0);
+      const included = [...(await runNext(1n)), ...(await runNext(2n))];
+      assert.ok(included.some((one) => Buffer.compare(one, tx) === 0));
+    },
+    { application: (store) => testApp(store, bounds) },
+  );
+});
+
 test("attack: a copy of a transaction, sent for a check alone, drops it from no mempool", async () => {
   await withServer(async ({ client }) => {
     const consensus = client();
@@ -524,8 +568,9 @@ test("a fault of the application stops consensus, and answers questions with a c
       checkReplacement: fails,
       uncheck: fails,
       factsOf: fails,
-      unpaid: fails,
+      trial: fails,
       maxBlockGas: -1n,
+      maxBlockBytes: -1n,
     };
   };
   await withServer(

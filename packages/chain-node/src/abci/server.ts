@@ -4,7 +4,7 @@ import { connect, createServer, type ListenOptions, type Server, type Socket } f
 import { AppError, type FaultPoints, isAppError, type Log, type Metrics, noFaults } from "@turnpike/base";
 import { type AbciQuerier, type DrivenApplication, MAX_BLOCK_TXS } from "@turnpike/chain";
 import { cometAbci, createMessage, decodeMessage, WireScanner } from "@turnpike/proto";
-import { Mempool, type MempoolOptions, MIRROR_MEMPOOL } from "../mempool/mempool.ts";
+import { Mempool, type MempoolOptions, MIRROR_MEMPOOL, mirrorBounds } from "../mempool/mempool.ts";
 import { AnswerOutput } from "./answer-output.ts";
 import { AnswerQueue } from "./answer-queue.ts";
 import { FrameReader } from "./frames.ts";
@@ -253,12 +253,12 @@ async function removeDeadSocket(path: string): Promise<void> {
 
 /** CometBFT compares the bytes of a transaction with a block's, and has the transactions. */
 function mirrorOf(application: DrivenApplication, opts: MempoolOptions, metrics: Metrics | undefined): Mempool {
-  return new Mempool(opts, {
+  return new Mempool(mirrorBounds(opts, application.maxBlockBytes), {
     check: (tx, kind) =>
       kind === "replacement" ? application.checkReplacement(tx) : application.check(tx, kind === "again"),
     uncheck: (tx) => application.uncheck(tx),
     factsOf: (tx) => application.factsOf(tx),
-    unpaid: (txs, isOver) => application.unpaid(txs, isOver),
+    trial: (isOver) => application.trial(isOver),
     maxDataBytes: () => BigInt(Number.MAX_SAFE_INTEGER),
     ...(metrics === undefined ? {} : { metrics }),
   });

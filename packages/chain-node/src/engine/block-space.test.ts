@@ -98,6 +98,28 @@ suite("block space", () => {
     });
   });
 
+  test("attack: a block is not closed for a fortieth of its price, by a transaction too long to be tried", async () => {
+    await withNode({}, async (node) => {
+      const each = 10_000_000n;
+      const wish = { from: 0, gas: each + 1n, fee: 41n, amount: START_AMOUNT - 41n } as const;
+      assert.equal(submit(node, { ...wish, sequence: 0n }), "code 0");
+      for (let i = 1n; i <= 38n; i++) {
+        assert.equal(submit(node, { from: 0, sequence: i, gas: each, fee: 40n, amount: 1n }), "code 0");
+      }
+      const clients = [0n, 1n, 2n].map((sequence) =>
+        sendTx({ from: CLIENT, sequence, gas: each, fee: 10n, amount: 1n }),
+      );
+      for (const client of clients) assert.equal(shown(node.submit(client)), "code 0");
+      const { block } = await node.produceBlock();
+      assert.equal(block.txs.length, 4);
+      for (const client of clients) assert.ok(block.txs.some((tx) => Buffer.compare(tx, client) === 0));
+      assert.deepEqual(
+        node.blocks.results(1n)?.txResults.map(({ code }) => code),
+        [0, 0, 0, 0],
+      );
+    });
+  });
+
   test("what does not fit is passed over with what follows it, and the rest of the block is used", async () => {
     await withNode({}, async (node) => {
       const half = BLOCK_GAS / 2n;

@@ -131,7 +131,7 @@ export class EmbeddedEngine implements EmbeddedNode {
       check: (tx, kind) => (kind === "again" ? application.check(tx, true) : this.#firstCheck(tx, kind)),
       uncheck: (tx) => application.uncheck(tx),
       factsOf: (tx) => application.factsOf(tx),
-      unpaid: (txs, isOver) => application.unpaid(txs, isOver),
+      trial: (isOver) => application.trial(isOver),
       maxDataBytes: () => this.#maxDataBytes(),
       metrics,
     });

@@ -29,11 +29,13 @@ const bytesOf = (text: string): Uint8Array => Buffer.from(text);
 const shown = (sent: Submission): string =>
   sent.kind === "refused" ? sent.text : sent.kind === "known" ? "known" : `code ${sent.result.code}`;
 
+const UNPAID = { feePayer: "", feeUpokt: 0n, spends: new Map<string, bigint>() };
 const factsOf = (tx: Uint8Array, signers: readonly string[]): TxFacts => ({
   offer: { fee: 0n, gas: 100n },
   signers,
   isOrdered: true,
   slots: [Buffer.from(tx).toString()],
+  ...UNPAID,
 });
 
 function poolOf(
@@ -48,7 +50,7 @@ function poolOf(
       check,
       uncheck: () => undefined,
       factsOf: (tx) => factsOf(tx, signersOf(tx)),
-      unpaid: () => [],
+      trial: () => () => true,
       maxDataBytes: () => 1000n,
       clock,
     },
@@ -139,6 +141,36 @@ suite("mempool", () => {
     assert.equal(checked.length, 66);
   });
 
+  test("attack: CometBFT waits half a second for checks after a block, whatever waits", () => {
+    let nowMs = 0;
+    let checks = 0;
+    let isValid = true;
+    const pool = poolOf(
+      { mirrors: true },
+      (_, kind) => {
+        if (kind === "again") checks++;
+        if (kind === "again") nowMs += 10;
+        return isValid ? fine : { ...fine, code: 5 };
+      },
+      (tx) => [`${tx[0] ?? 0}`],
+      { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    );
+    const txs = Array.from({ length: 200 }, (_, i) => Uint8Array.of(i));
+    for (const tx of txs) pool.submit(tx);
+    pool.update([], []);
+    for (const tx of txs) assert.equal(pool.recheck(tx).code, 0);
+    assert.deepEqual([checks, pool.numTxs()], [51, 200]);
+    // The others are checked when a block needs them.
+    isValid = false;
+    const room = { maxBytes: 1000n, maxGas: -1n };
+    assert.equal(pool.pick(txs, room).length, 51);
+    assert.equal(checks, 62);
+    // What failed there leaves CometBFT's mempool without another check.
+    pool.update([], []);
+    const codes = txs.map((tx) => pool.recheck(tx).code);
+    assert.deepEqual([codes.filter((code) => code !== 0).length, checks], [62, 113]);
+  });
+
   test("a block waits a tenth of a second for checks, and other work a few milliseconds", async () => {
     let nowMs = 0;
     let checks = 0;
@@ -191,7 +223,7 @@ suite("mempool", () => {
       fc.property(fc.array(item, { maxLength: 40 }), fc.bigInt(0n, 30n), (items, maxGas) => {
         const arrived = items.map(
           ({ fee, gas, isOrdered, signers }, arrival): Placed & { readonly arrival: number } => ({
-            facts: { offer: { fee, gas }, signers, isOrdered, slots: [] },
+            facts: { offer: { fee, gas }, signers, isOrdered, slots: [], ...UNPAID },
             bytes: new Uint8Array(0),
             sizeBytes: 1n,
             arrival,

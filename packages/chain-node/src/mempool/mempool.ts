@@ -30,7 +30,7 @@ export interface MempoolOptions {
   readonly maxSeen: number;
   /**
    * Follows the mempool of CometBFT, which has the transactions: what is dropped here leaves it when it is checked again. Until then it
-   * takes a place there, so that the price of a place rises by a tenth with each ten of them.
+   * takes a place there, so that the price of a place rises by a tenth with each ten of them, or with each ten MiB.
    */
   readonly mirrors: boolean;
 }
@@ -47,9 +47,25 @@ export const DEFAULT_MEMPOOL: MempoolOptions = {
 
 /**
  * Beside CometBFT's mempool, which takes 5,000 transactions of any price: the last thousand of its places cost ever more, up to
- * some 13,000 times the lowest price, and are free again after each block.
+ * some 13,000 times the lowest price, and are free again after each block. Its bytes are those of CometBFT's usual block.
  */
-export const MIRROR_MEMPOOL: MempoolOptions = { ...DEFAULT_MEMPOOL, maxTxs: 4000, mirrors: true };
+export const MIRROR_MEMPOOL: MempoolOptions = {
+  ...DEFAULT_MEMPOOL,
+  maxTxs: 4000,
+  maxTxsBytes: 22_020_096,
+  mirrors: true,
+};
+
+/**
+ * The bounds of a mirror for blocks of these bytes. CometBFT hands over the transactions that arrived first, up to a block's bytes
+ * (`ReapMaxBytesMaxGas`): what is behind them is in no block at any price, and so not more may wait. An eighth is left for header,
+ * votes and evidence. @param maxBlockBytes -1: any, and CometBFT hands over all
+ */
+export function mirrorBounds(opts: MempoolOptions, maxBlockBytes: bigint): MempoolOptions {
+  if (maxBlockBytes < 0n) return opts;
+  const handedOver = Number(maxBlockBytes - maxBlockBytes / 8n);
+  return { ...opts, maxTxsBytes: Math.min(opts.maxTxsBytes, handedOver) };
+}
 
 /** Reason of a check: `replacement` is of a transaction that takes the place of one that waits and has the same sequences. */
 export type CheckKind = "new" | "again" | "replacement";
@@ -61,8 +77,8 @@ export interface MempoolModules {
   readonly uncheck: (tx: Bytes) => void;
   /** Properties of a transaction; undefined when it cannot be read. */
   readonly factsOf: (tx: Bytes) => TxFacts | undefined;
-  /** Positions of those of a block that would fail in it and pay nothing, as far as there is time. */
-  readonly unpaid: (txs: readonly Bytes[], isOver: () => boolean) => readonly number[];
+  /** Tries a block: false for what would fail in it and pay nothing. Asked in the order of the block. */
+  readonly trial: (isOver: () => boolean) => (tx: Bytes, facts: TxFacts) => boolean;
   /** Maximum bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
   readonly metrics?: Metrics;
@@ -95,13 +111,25 @@ interface Arrived {
 const RECHECK_SLICE_MS = 5;
 /** Time of the checks that a block waits for: it takes what is checked until then. */
 const RECHECK_BEFORE_BLOCK_MS = 100;
+/** Time of the checks that CometBFT asks for after a block, and waits for: what is not checked by then stays, and is checked before a block. */
+const RECHECK_FOR_COMET_MS = 500;
 /** Time of the trial of a block that is full. */
 const TRIAL_BEFORE_BLOCK_MS = 50;
 /** Transactions that were dropped and take a place in CometBFT's mempool, for each raise of a place's price. */
 const DROPPED_PER_RAISE = 10;
+/** A place's part of CometBFT's mempool, which holds 1 GiB: a longer drop takes as many places. */
+const BYTES_PER_PLACE = MAX_TX_BYTES;
 const NONE: readonly Waiting[] = [];
 /** Facts of what cannot be read: it is run last, and fails. */
-const UNREADABLE: TxFacts = { offer: { fee: 0n, gas: 1n }, signers: [], isOrdered: false, slots: [] };
+const UNREADABLE: TxFacts = {
+  offer: { fee: 0n, gas: 1n },
+  signers: [],
+  isOrdered: false,
+  slots: [],
+  feePayer: "",
+  feeUpokt: 0n,
+  spends: new Map(),
+};
 const PASSED: TxResult = {
   code: 0,
   codespace: "",
@@ -111,6 +139,8 @@ const PASSED: TxResult = {
   gasUsed: 0n,
   events: [],
 };
+const OUTBID = refusedAs(SDK.mempoolIsFull, "dropped for one that pays more");
+const INVALID = refusedAs(SDK.invalidRequest, "not valid after the newest block");
 const REFUSAL_REASONS = ["full", "too_large", "signer"] as const;
 const DROP_REASONS: readonly DropReason[] = ["evicted", "replaced", "invalid"];
 
@@ -133,8 +163,11 @@ export class Mempool implements MempoolReads {
   #stale: readonly Waiting[] = [];
   #staleCursor = 0;
   readonly #seen: SmallCache<string, true>;
-  readonly #dropped: SmallCache<string, true>;
+  readonly #dropped: SmallCache<string, TxResult>;
   #droppedCount = 0;
+  #droppedBytes = 0;
+  /** Time of the checks for CometBFT since the newest block. */
+  #recheckedMs = 0;
   /** Signers of transactions that were checked and are not kept, each with the arrival of the first. */
   readonly #checkOnly = new Map<string, number>();
   #blocks = 0;
@@ -243,15 +276,20 @@ export class Mempool implements MempoolReads {
     const key = bytesToHex(txHash(tx));
     const item = this.#waiting.get(key);
     if (item === undefined) {
-      if (this.#dropped.get(key) !== undefined) return refusedAs(SDK.mempoolIsFull, "dropped for one that pays more");
+      const dropped = this.#dropped.get(key);
+      if (dropped !== undefined) return dropped;
+      if (!this.#hasRoom(tx.length)) return refusedAs(SDK.mempoolIsFull, this.#fullText());
       const bytes = Uint8Array.from(tx);
       const result = this.#modules.check(bytes, "again");
       const facts = this.#modules.factsOf(bytes);
       if (result.code === 0) this.#keep({ bytes, hash: txHash(tx), key, facts, arrival: this.#arrivals++ });
       return result;
     }
-    const result = this.#resultOf(item);
     item.confirmedAt = this.#blocks;
+    if (this.#recheckedMs > RECHECK_FOR_COMET_MS) return { ...PASSED, gasWanted: item.facts.offer.gas };
+    const startedMs = this.#clock.monotonicMs();
+    const result = this.#resultOf(item);
+    this.#recheckedMs += this.#clock.monotonicMs() - startedMs;
     return result;
   }
 
@@ -263,7 +301,7 @@ export class Mempool implements MempoolReads {
 
   #resultOf(item: Waiting): TxResult {
     this.prepare(item.bytes);
-    if (!this.#waiting.has(item.key)) return refusedAs(SDK.invalidRequest, "not valid after the newest block");
+    if (!this.#waiting.has(item.key)) return INVALID;
     return { ...PASSED, gasWanted: item.facts.offer.gas };
   }
 
@@ -282,26 +320,22 @@ export class Mempool implements MempoolReads {
   /** The transactions of a block that leaves others out: what would take their places and pay nothing is left out instead. */
   #pickPaying<T extends Placed>(ordered: readonly T[], room: BlockRoom, isReady: (item: T) => boolean): Bytes[] {
     const startedMs = this.#clock.monotonicMs();
-    const isOver = (): boolean => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS;
-    const unpaid = new Set<T>();
-    for (;;) {
-      const picked = pickFitting(ordered, room, (item) => !unpaid.has(item) && isReady(item));
-      const txs = picked.map(({ bytes }) => bytes);
-      const isContended = picked.length + unpaid.size < ordered.length;
-      const positions = isContended && !isOver() ? this.#modules.unpaid(txs, isOver) : [];
-      if (positions.length === 0) return txs;
-      for (const i of positions) {
-        const item = picked[i];
-        if (item !== undefined) unpaid.add(item);
-      }
+    let picked = pickFitting(ordered, room, isReady);
+    if (picked.length < ordered.length) {
+      const pays = this.#modules.trial(() => this.#clock.monotonicMs() - startedMs > TRIAL_BEFORE_BLOCK_MS);
+      // One that cannot be read passed no check of this node.
+      const isPaying = ({ bytes, facts }: T): boolean => facts === UNREADABLE || pays(bytes, facts);
+      picked = pickFitting(ordered, room, (item) => isReady(item) && isPaying(item));
     }
+    return picked.map(({ bytes }) => bytes);
   }
 
   // A block waits a bounded time for checks.
   #readiness(): (item: Waiting) => boolean {
     const startedMs = this.#clock.monotonicMs();
     return (item) => {
-      if (this.#followsCheckOnly(item)) return false;
+      // One that failed before, and left.
+      if (!this.#waiting.has(item.key) || this.#followsCheckOnly(item)) return false;
       if (!item.isStale) return true;
       if (this.#clock.monotonicMs() - startedMs > RECHECK_BEFORE_BLOCK_MS) return false;
       return this.#recheck(item);
@@ -332,6 +366,8 @@ export class Mempool implements MempoolReads {
       for (const item of this.#ranked.toArray()) if (item.confirmedAt < this.#blocks) this.#remove(item);
     this.#blocks++;
     this.#droppedCount = 0;
+    this.#droppedBytes = 0;
+    this.#recheckedMs = 0;
     this.#checkOnly.clear();
     for (const item of this.#ranked) item.isStale = true;
     this.#stale = this.#ranked.toArray();
@@ -478,7 +514,8 @@ export class Mempool implements MempoolReads {
 
   #outbids(offer: Offer, other: Offer): boolean {
     const surplus = Math.max(0, this.#waiting.size + this.#droppedCount - this.#opts.maxTxs);
-    return outbids(offer, other, 1 + Math.floor(surplus / DROPPED_PER_RAISE));
+    const places = Math.max(surplus, this.#droppedBytes / BYTES_PER_PLACE);
+    return outbids(offer, other, 1 + Math.floor(places / DROPPED_PER_RAISE));
   }
 
   #lastOrderedOf(signer: string): Waiting | undefined {
@@ -495,9 +532,11 @@ export class Mempool implements MempoolReads {
     this.#remove(item);
     this.#seen.delete(item.key);
     this.#metrics.count(chainMempoolDroppedTotal, { reason });
-    if (!this.#opts.mirrors || reason === "invalid") return;
-    this.#dropped.set(item.key, true, 1);
+    if (!this.#opts.mirrors) return;
+    this.#dropped.set(item.key, reason === "invalid" ? INVALID : OUTBID, 1);
+    if (reason === "invalid") return;
     this.#droppedCount++;
+    this.#droppedBytes += item.bytes.length;
   }
 
   #remove(item: Waiting): void {
@@ -547,7 +586,9 @@ export class Mempool implements MempoolReads {
 
 const isWaiting = (item: Placed): item is Waiting => "isStale" in item;
 
-const refusedAs = ({ code, codespace }: FaultKind, log: string): TxResult => ({ ...PASSED, code, codespace, log });
+function refusedAs({ code, codespace }: FaultKind, log: string): TxResult {
+  return { ...PASSED, code, codespace, log };
+}
 
 /** Place of the first that arrived then or later, in a list in the order of arrival. */
 function placeOf(list: readonly Waiting[], arrival: number): number {

@@ -67,7 +67,7 @@ export interface CheckObserver {
   wrote(writes: readonly StateChange[]): void;
 }
 
-/** Maximum gas of a transaction whose messages are tried before a block: some 100 ms. */
+/** Maximum gas of a transaction that is run before a block: some 100 ms. */
 const MAX_TRIAL_GAS = 10_000_000n;
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
@@ -260,23 +260,30 @@ export class ChainApp implements DrivenApplication {
     this.#writeCheck(check, state.writes());
   }
 
-  unpaid(txs: readonly Bytes[], isOver: () => boolean): readonly number[] {
+  trial(isOver: () => boolean): (tx: Bytes, facts: TxFacts) => boolean {
     const newest = this.#store.latestHeightBlocks();
-    if (this.#check === undefined || newest === undefined) return [];
+    if (this.#check === undefined || newest === undefined) return () => true;
     const { heightBlocks } = this.#check.block;
     const block = { ...this.#check.block, heightBlocks: heightBlocks > newest ? heightBlocks : newest + 1n };
     const state = new Overlay(this.#store.at(newest));
-    const positions: number[] = [];
-    for (const [i, tx] of txs.entries()) {
-      if (isOver()) break;
-      const facts = this.#machine.factsOf(tx);
-      // One that cannot be read passed no check of this node.
-      if (facts === undefined) continue;
-      const result = this.#machine.runTx(state, block, facts.offer.gas > MAX_TRIAL_GAS ? "recheck" : "deliver", tx);
-      // A transaction whose fee is paid has events, also when it fails.
-      if (result.code !== 0 && result.events.length === 0) positions.push(i);
-    }
-    return positions;
+    const remaining = new Map<string, bigint>();
+    const remainingOf = (address: string): bigint =>
+      remaining.get(address) ?? this.#machine.upoktOf(state, block, address);
+    let isRun = true;
+    return (tx, facts) => {
+      isRun &&= facts.offer.gas <= MAX_TRIAL_GAS && !isOver();
+      if (isRun) {
+        const result = this.#machine.runTx(state, block, "deliver", tx);
+        // A transaction whose fee is paid has events, also when it fails.
+        return result.code === 0 || result.events.length > 0;
+      }
+      const { feePayer, feeUpokt, spends } = facts;
+      const afterFee = remainingOf(feePayer) - feeUpokt;
+      if (afterFee < 0n) return false;
+      remaining.set(feePayer, afterFee);
+      for (const [address, upokt] of spends) remaining.set(address, remainingOf(address) - upokt);
+      return true;
+    };
   }
 
   #writeCheck(check: CheckState, writes: readonly StateChange[]): void {
@@ -339,6 +346,11 @@ export class ChainApp implements DrivenApplication {
   /** Most gas of a block; -1: any. */
   get maxBlockGas(): bigint {
     return this.#maxBlockGas;
+  }
+
+  /** Maximum bytes of a block; -1: any. */
+  get maxBlockBytes(): bigint {
+    return this.#bounds.maxBlockBytes;
   }
 
   grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {

@@ -1,7 +1,9 @@
 import { AppError, isAppError } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
+import { spendableUpokt } from "../modules/bank/balances.ts";
 import { plannedUpgrade } from "../modules/upgrade/plan.ts";
+import { parseAddress } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
@@ -176,9 +178,15 @@ export class StateMachine {
     return decoded === undefined ? undefined : factsOf(decoded);
   }
 
+  /** Coins of an account that can pay a fee. */
+  upoktOf(state: StateView, block: BlockInfo, address: string): bigint {
+    const parsed = parseAddress(address);
+    return parsed.ok ? (spendableUpokt(contextOn(state, block, "query"), parsed.value) ?? 0n) : 0n;
+  }
+
   /** Undoes in the mempool's state that a transaction used its signers' sequences, or its timeout. */
   rewind(state: StateView, block: BlockInfo, bytes: Bytes): void {
-    const decoded = this.#decodedOf(bytes);
+    const decoded = this.#decoded.outline(bytes) ?? this.#decodedOf(bytes);
     if (decoded !== undefined) rewind(contextOn(state, block, "check"), decoded);
   }
 

@@ -124,13 +124,16 @@ export interface DrivenApplication extends Application {
    */
   uncheck(tx: Bytes): void;
   /**
-   * Positions of those that would fail in the next block before they pay: an earlier one of the block takes their coins. Of
-   * long ones only the checks are run.
-   * @param isOver asked before each: true ends the trial
+   * A trial of the next block: asked for each of its transactions in their order, it answers false for those that would fail before
+   * they pay, since an earlier one that it answered true for takes their coins. Once there is no time, or one asks for much gas, it
+   * runs no more: then it is false also for those that could fail, by the coins that earlier ones name.
+   * @param isOver asked before each that is run
    */
-  unpaid(txs: readonly Bytes[], isOver: () => boolean): readonly number[];
+  trial(isOver: () => boolean): (tx: Bytes, facts: TxFacts) => boolean;
   /** Properties of a transaction that a mempool orders by; undefined when it cannot be read. */
   factsOf(tx: Bytes): TxFacts | undefined;
   /** Maximum gas of a block; -1: any. */
   readonly maxBlockGas: bigint;
+  /** Maximum bytes of a block; -1: any. */
+  readonly maxBlockBytes: bigint;
 }

@@ -43,6 +43,9 @@ export function iteratorGas(entryBytes: readonly number[]): bigint {
   return walkGas({ bytes, firstBytes: entryBytes[0] ?? 0, entries: entryBytes.length });
 }
 
+/** Maximum gas that a meter counts: a result holds it as 64 bits with a sign, in the answers of both engines. */
+const MAX_GAS = (1n << 63n) - 1n;
+
 /** Counts gas up to a limit. */
 export class GasMeter {
   /** Undefined: no limit. */
@@ -57,9 +60,10 @@ export class GasMeter {
     return this.#used;
   }
 
-  /** @throws OutOfGas when the limit is passed */
+  /** @throws OutOfGas when the limit is passed, or what can be counted, as the SDK ends a transaction whose gas overflows */
   consume(amount: bigint, location: string): void {
-    this.#used += amount;
-    if (this.limit !== undefined && this.#used > this.limit) throw new OutOfGas(location);
+    const used = this.#used + amount;
+    this.#used = used > MAX_GAS ? MAX_GAS : used;
+    if (used > (this.limit ?? MAX_GAS) || used > MAX_GAS) throw new OutOfGas(location);
   }
 }

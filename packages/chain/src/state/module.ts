@@ -3,6 +3,7 @@ import type { Bytes } from "@turnpike/chain-store";
 import { createMessage } from "@turnpike/proto";
 import type { Context } from "./context.ts";
 import type { Outcome, TxFault, TxResult } from "./outcome.ts";
+import { ALL_COINS, type Spending } from "./spending.ts";
 
 /** A change of the validator set; power 0 removes. */
 export interface ValidatorUpdate {
@@ -17,6 +18,8 @@ export interface MessageHandler {
   readonly response: DescMessage;
   /** Addresses whose signatures the message needs, as they stand in it. */
   signers(message: Message): readonly string[];
+  /** Coins that running it may take, and from whom. */
+  spending(message: Message): readonly Spending[];
   /** Checks that need no state, before the fee is taken. */
   validate(message: Message): TxFault | undefined;
   run(ctx: Context, message: Message): Outcome<Message>;
@@ -68,6 +71,8 @@ export function messageHandler<Desc extends DescMessage, Answer extends DescMess
   response: Answer,
   parts: {
     signers(message: MessageShape<Desc>): readonly string[];
+    /** All coins of the signers by default. */
+    spending?(message: MessageShape<Desc>): readonly Spending[];
     validate?(message: MessageShape<Desc>): TxFault | undefined;
     run(ctx: Context, message: MessageShape<Desc>): Outcome<MessageShape<Answer>>;
   },
@@ -78,6 +83,9 @@ export function messageHandler<Desc extends DescMessage, Answer extends DescMess
     schema,
     response,
     signers: (message) => parts.signers(typed(message)),
+    spending: (message) =>
+      parts.spending?.(typed(message)) ??
+      parts.signers(typed(message)).map((address) => ({ address, upokt: ALL_COINS })),
     validate: (message) => parts.validate?.(typed(message)),
     run: (ctx, message) => parts.run(ctx, typed(message)),
   };

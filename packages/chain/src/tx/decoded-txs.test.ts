@@ -7,9 +7,12 @@ const decoded = (bytes: Uint8Array): DecodedTx =>
   ({
     bytes,
     fee: { amount: [], gasLimit: 1n },
-    body: { unordered: false },
+    raw: {},
+    body: { unordered: false, messages: [{}] },
+    messages: [{ handler: { spending: () => [] } }],
     authInfo: { signerInfos: [] },
     signers: [],
+    feePayer: new Uint8Array(20),
   }) as unknown as DecodedTx;
 
 suite("decoded transactions", () => {
@@ -28,12 +31,16 @@ suite("decoded transactions", () => {
     );
   });
 
-  test("neither what a block or a simulation read is kept, nor long ones", () => {
+  test("neither what a block or a simulation read is kept, nor the messages of long ones", () => {
     const kept = new DecodedTxs();
     const [bytes, long] = [Uint8Array.of(1), new Uint8Array(4_097)];
     kept.keep(bytes, "deliver", decoded(bytes));
     kept.keep(bytes, "simulate", decoded(bytes));
     kept.keep(long, "check", decoded(long));
     assert.deepEqual([kept.find(bytes, "check"), kept.find(long, "check")], [undefined, undefined]);
+    for (const mode of ["deliver", "simulate"] as const) assert.equal(kept.find(long, mode), undefined);
+    // A check again reads no message.
+    assert.equal(kept.find(long, "recheck")?.bytes, long);
+    assert.deepEqual(kept.find(long, "recheck")?.messages, []);
   });
 });

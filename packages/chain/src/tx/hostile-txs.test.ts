@@ -16,7 +16,9 @@ import {
 } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
 import { StateMachine } from "../app/state-machine.ts";
+import { authParams, DEFAULT_AUTH_PARAMS } from "../modules/auth/accounts.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
+import { paramsFault } from "../modules/auth/params.ts";
 import { balances, getSupply } from "../modules/bank/balances.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
 import type { BlockInfo, Context } from "../state/context.ts";
@@ -205,6 +207,38 @@ suite("hostile transactions", () => {
         assert.ok(encodeMessage(cometAbci.ResponseCheckTxSchema, answer).length > 0);
         if (mode !== "simulate") assert.equal(answer.gasWanted, shown, mode);
       }
+    }
+  });
+
+  test("attack: gas prices at which no answer could hold the gas used", () => {
+    const most = 2n ** 64n - 1n;
+    const params = createMessage(auth.ParamsSchema, {
+      maxMemoCharacters: most,
+      txSigLimit: most,
+      txSizeCostPerByte: most,
+      sigVerifyCostEd25519: most,
+      sigVerifyCostSecp256k1: most,
+    });
+    assert.match(paramsFault(params) ?? "", /^invalid tx signature limit: 18446744073709551615, maximum 1000$/);
+    assert.equal(paramsFault(DEFAULT_AUTH_PARAMS), undefined);
+    for (const name of [
+      "maxMemoCharacters",
+      "txSizeCostPerByte",
+      "sigVerifyCostEd25519",
+      "sigVerifyCostSecp256k1",
+    ] as const) {
+      assert.match(paramsFault({ ...DEFAULT_AUTH_PARAMS, [name]: most }) ?? "", /maximum/, name);
+    }
+    // A state of before the bounds may have them.
+    for (const mode of ["check", "recheck", "deliver", "simulate"] as const) {
+      const state = newState();
+      const ctx: Context = { block: blockAt(1n), mode: "deliver", state, gas: new GasMeter(), events: [] };
+      authParams.set(ctx, undefined, { ...params, txSigLimit: 7n });
+      const result = machine.runTx(state, blockAt(1n), mode, tx({ gas: 2n ** 63n - 1n }));
+      assert.deepEqual([result.code, result.codespace], [11, "sdk"], mode);
+      const answer = createMessage(cometAbci.ExecTxResultSchema, { ...result, events: [] });
+      assert.ok(encodeMessage(cometAbci.ExecTxResultSchema, answer).length > 0);
+      assert.equal(answer.gasUsed, 2n ** 63n - 1n);
     }
   });
 

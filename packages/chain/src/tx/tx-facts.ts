@@ -1,6 +1,7 @@
-import { readCoins } from "../modules/bank/coins.ts";
-import { addressText } from "../state/addresses.ts";
-import type { DecodedTx } from "./decode.ts";
+import { readCoins, upoktIn } from "../modules/bank/coins.ts";
+import { addressText, parseAddress } from "../state/addresses.ts";
+import { ALL_COINS } from "../state/spending.ts";
+import type { DecodedTx, RoutedMessage } from "./decode.ts";
 import { timeoutNanosOf } from "./times.ts";
 
 /** A transaction's fee for the gas that it asks for. */
@@ -20,10 +21,27 @@ export interface TxFacts {
   readonly isOrdered: boolean;
   /** Each signer's sequence, or timeout of an unordered transaction: one transaction of those with the same slot can succeed. */
   readonly slots: readonly string[];
+  readonly feePayer: string;
+  readonly feeUpokt: bigint;
+  /** Maximum upokt that its messages take, by account. */
+  readonly spends: ReadonlyMap<string, bigint>;
+}
+
+function spendsOf(messages: readonly RoutedMessage[]): Map<string, bigint> {
+  const spends = new Map<string, bigint>();
+  for (const { handler, message } of messages) {
+    for (const { address, upokt } of handler.spending(message)) {
+      const parsed = parseAddress(address);
+      if (!parsed.ok) continue;
+      const name = addressText(parsed.value);
+      spends.set(name, (spends.get(name) ?? 0n) + upokt);
+    }
+  }
+  return spends;
 }
 
 /** Reads the facts of a transaction whose form is right. */
-export function factsOf({ fee, body, authInfo, signers }: DecodedTx): TxFacts {
+export function factsOf({ fee, body, authInfo, signers, feePayer, messages }: DecodedTx): TxFacts {
   let lowest: bigint | undefined;
   for (const { amount } of readCoins(fee.amount) ?? []) if (lowest === undefined || amount < lowest) lowest = amount;
   const names = signers.map(addressText);
@@ -35,5 +53,9 @@ export function factsOf({ fee, body, authInfo, signers }: DecodedTx): TxFacts {
     signers: names,
     isOrdered: !body.unordered,
     slots,
+    feePayer: addressText(feePayer),
+    // Another coin is not looked up where a fee is only estimated.
+    feeUpokt: fee.amount.some(({ denom }) => denom !== "upokt") ? ALL_COINS : upoktIn(fee.amount),
+    spends: spendsOf(messages),
   };
 }

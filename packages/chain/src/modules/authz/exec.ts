@@ -9,6 +9,7 @@ import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, failPlain, faultIn, type Outcome, SDK } from "../../state/outcome.ts";
 import { readAny } from "../../state/read-message.ts";
+import type { Spending } from "../../state/spending.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant } from "./grants.ts";
@@ -104,4 +105,12 @@ export function execute(ctx: Context, message: authz.MsgExec, handlers: Handlers
     results.push(ran.value);
   }
   return done(createMessage(authz.MsgExecResponseSchema, { results: results.map((one) => Uint8Array.from(one)) }));
+}
+
+/** Coins that the messages inside may take: of those who granted them, too. */
+export function innerSpending({ msgs }: authz.MsgExec, handlers: Handlers): Spending[] {
+  return msgs.flatMap((any) => {
+    const inner = read(any, handlers);
+    return inner.ok ? inner.value.handler.spending(inner.value.message) : [];
+  });
 }

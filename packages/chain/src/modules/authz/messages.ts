@@ -6,7 +6,7 @@ import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { AUTHZ } from "./errors.ts";
-import { execute, type Handlers } from "./exec.ts";
+import { execute, type Handlers, innerSpending } from "./exec.ts";
 import { type GrantKey, removeGrant, setGrant } from "./grants.ts";
 
 const GENERIC_URL = typeUrlOf(authz.GenericAuthorizationSchema);
@@ -88,6 +88,7 @@ export function authzMessages(handlers: () => Handlers): Record<string, MessageH
   return {
     [typeUrlOf(authz.MsgExecSchema)]: messageHandler(authz.MsgExecSchema, authz.MsgExecResponseSchema, {
       signers: (message) => [message.grantee],
+      spending: (message) => innerSpending(message, handlers()),
       run: (ctx, message) => execute(ctx, message, handlers()),
     }),
     [typeUrlOf(authz.MsgGrantSchema)]: messageHandler(authz.MsgGrantSchema, authz.MsgGrantResponseSchema, {

@@ -67,3 +67,10 @@ export function addCoins(lists: Iterable<readonly Coin[]>): Coin[] {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([denom, amount]) => ({ denom, amount }));
 }
+
+/** Amount of upokt in the coins of a message; without those that cannot be read or are below zero, which move nothing. */
+export function upoktIn(coins: readonly base.Coin[]): bigint {
+  let sum = 0n;
+  for (const { denom, amount } of readCoins(coins) ?? []) if (denom === "upokt" && amount > 0n) sum += amount;
+  return sum;
+}

@@ -7,7 +7,7 @@ import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { bankParams, receiveCoins, sendEnabled, spendCoins } from "./balances.ts";
-import { addCoins, areValidCoins, type Coin, coinsText, isDenom, rawCoinsText, readCoins } from "./coins.ts";
+import { addCoins, areValidCoins, type Coin, coinsText, isDenom, rawCoinsText, readCoins, upoktIn } from "./coins.ts";
 import { BANK, checkReceiver, checkSendEnabled, sendCoins } from "./transfers.ts";
 
 /** What bank messages need to know of the chain. */
@@ -120,10 +120,12 @@ export function bankMessages(opts: BankMessageOptions): Record<string, MessageHa
   return {
     [typeUrlOf(bank.MsgSendSchema)]: messageHandler(bank.MsgSendSchema, bank.MsgSendResponseSchema, {
       signers: (message) => [message.fromAddress],
+      spending: (message) => [{ address: message.fromAddress, upokt: upoktIn(message.amount) }],
       run: (ctx, message) => send(ctx, message, opts),
     }),
     [typeUrlOf(bank.MsgMultiSendSchema)]: messageHandler(bank.MsgMultiSendSchema, bank.MsgMultiSendResponseSchema, {
       signers: (message) => message.inputs.map((input) => input.address),
+      spending: (message) => message.inputs.map(({ address, coins }) => ({ address, upokt: upoktIn(coins) })),
       run: (ctx, message) => multiSend(ctx, message, opts),
     }),
     [typeUrlOf(bank.MsgUpdateParamsSchema)]: messageHandler(

@@ -28,7 +28,7 @@ export interface ProofModules {
 }
 
 // Clients name each member once; an application without gateways twice.
-const MOST_REPEATS = 4;
+const MOST_REPEATS = 2;
 
 const faultOf = (kind: FaultKind, text?: string): TxFault => fail(kind, text).fault;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");

@@ -74,6 +74,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
       schema: schemas.MsgUpdateParamsSchema,
       response: schemas.MsgUpdateParamsResponseSchema,
       signers,
+      spending: () => [],
       validate: validateParams,
       run(ctx: Context, message: ParamsUpdate<P>): Outcome<Message> {
         const fault = validateParams(message);
@@ -90,6 +91,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
       schema: schemas.MsgUpdateParamSchema,
       response: schemas.MsgUpdateParamResponseSchema,
       signers,
+      spending: () => [],
       validate: validateParam,
       run(ctx: Context, message: Update): Outcome<Message> {
         const fault = validateParam(message);

@@ -289,6 +289,14 @@ suite("upgrades at a height", () => {
     assert.deepEqual([chain.plan(), chain.applied(LATER)], [undefined, 0n]);
   });
 
+  test("a plan for the height of its own block, which is due one later, is skipped by its own height", async () => {
+    await using chain = await Chain.begin(thisMachine(new Set([2n])));
+    assert.equal(await chain.byDao(planOf({ height: 2n })), "");
+    assert.equal(chain.height, 2n);
+    await chain.block();
+    assert.deepEqual([chain.plan(), chain.applied(LATER)], [undefined, 0n]);
+  });
+
   test("a store of a version whose rules had no name is adopted by the next block, and its authority's grantees may plan", async () => {
     await using chain = await Chain.begin(thisMachine());
     // State of that version: no list of rules, and no grant of the messages that it did not have.
