@@ -1,5 +1,5 @@
 import { settle } from "@turnpike/protocol";
-import { collectClaims, dueClaims } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
+import { claimsOf, dueClaims, sessionsToSettle } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
 import { settleDueClaims } from "../../packages/chain/src/modules/tokenomics/settle-claims.ts";
 import { settlementSource } from "../../packages/chain/src/modules/tokenomics/settlement-input.ts";
 import { GasMeter } from "../../packages/chain/src/state/gas.ts";
@@ -45,7 +45,7 @@ export async function settlementReport({ quick, progress }: BenchOptions): Promi
       gas: new GasMeter(),
       events: [],
     };
-    const due = dueClaims(run, collectClaims(run));
+    const due = dueClaims(run, claimsOf(run, sessionsToSettle(run).fresh.flat()));
     count = due.length;
     const { input } = settlementSource(run, due);
     const arithmetic = (await cpuOf(() => settle(input))) / 1_000;

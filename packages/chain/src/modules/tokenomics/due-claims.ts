@@ -1,21 +1,11 @@
 import type { proof, tokenomics } from "@turnpike/proto";
-import {
-  type Claim,
-  type DueClaim,
-  dueSessionEnds,
-  isClaimDue,
-  type ProofParams,
-  type RewardShares,
-  type SessionHeader,
-  type SettlementSharedParams,
-  type TokenomicsParams,
-} from "@turnpike/protocol";
+import type { Claim, DueClaim, ProofParams, RewardShares, SessionHeader, TokenomicsParams } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { protocolClaim, upoktOf } from "../proof/claim-facts.ts";
-import { claimsToRetry, isHeld } from "../proof/held-claims.ts";
-import { claimKey, claimsBySessionEnd, getClaim } from "../proof/state.ts";
+import { heldSessions, isRetryBlock } from "../proof/held-claims.ts";
+import { getClaim, proofs } from "../proof/state.ts";
+import { dueSessions, type UnsettledSession } from "../proof/unsettled-claims.ts";
 import { SessionFacts } from "../session/facts.ts";
-import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
 
 /** Returns what a function returned for an equal key before: 6,000 claims of one block share few sessions. */
 function remembered<K extends string | bigint, Source, V>(
@@ -31,30 +21,72 @@ function remembered<K extends string | bigint, Source, V>(
   };
 }
 
-/** The claims whose proof window ends with this block, in the order of settlement. */
-export function collectClaims(ctx: Context): Claim[] {
-  const height = ctx.block.heightBlocks;
-  const windowsAt = remembered((at: bigint) => protocolParams(getSharedParamsAt(ctx, at)));
-  const paramsAt = (at: bigint): SettlementSharedParams => windowsAt(at, undefined);
-  const history = [...sharedParamsHistory.entries(ctx)].map(([effectiveHeight, params]) => ({
-    effectiveHeight,
-    params: protocolParams(params),
-  }));
-  const ends = dueSessionEnds(protocolParams(getSharedParams(ctx)), history, height);
-  return ends.flatMap((end) =>
-    claimsBySessionEnd(ctx, end)
-      .map(protocolClaim)
-      .filter(({ sessionHeader: { sessionEndBlockHeight } }) =>
-        isClaimDue(paramsAt(sessionEndBlockHeight), sessionEndBlockHeight, height),
-      )
-      .filter((claim) => !isHeld(ctx, claimKey(claim))),
-  );
+/**
+ * Sessions of an application that end together. They share its stake, and each of them has a budget, so that they are settled
+ * together or not at all.
+ */
+export type SharedSessions = readonly [UnsettledSession, ...UnsettledSession[]];
+
+/** What a block settles. */
+export interface DueSessions {
+  /** Sessions that are settled for the first time. */
+  readonly fresh: readonly SharedSessions[];
+  /** Sessions with a claim that was held, whose time it is. */
+  readonly retried: readonly SharedSessions[];
 }
 
-/** Claims of earlier sessions that were held, and are tried again in this block. */
-export function collectRetries(ctx: Context): Claim[] {
-  const retried = claimsToRetry(ctx).flatMap(([sessionId, operator]) => getClaim(ctx, sessionId, operator) ?? []);
-  return retried.map(protocolClaim);
+/** Maximum number of claims of held sessions that one block tries again, and the sessions of the last one. */
+const MAX_RETRIES_PER_BLOCK = 16;
+
+const numClaims = (sessions: SharedSessions): number =>
+  sessions.reduce((sum, { operators }) => sum + operators.length, 0);
+
+/** The first sessions of a list that have a maximum of claims together: at least one item, and none in part. */
+function upTo(list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
+  const chosen: SharedSessions[] = [];
+  let claims = 0;
+  for (const sessions of list) {
+    if (claims > 0 && claims + numClaims(sessions) > maxClaims) break;
+    chosen.push(sessions);
+    claims += numClaims(sessions);
+  }
+  return chosen;
+}
+
+/**
+ * Sessions that this block settles, in their order. One of which a claim is held, or has a proof that was not looked at, waits
+ * as a whole with those that share its application's stake: a part of its claims would get all of its budget.
+ */
+export function sessionsToSettle(ctx: Context): DueSessions {
+  const shared = new Map<string, [UnsettledSession, ...UnsettledSession[]]>();
+  for (const session of dueSessions(ctx)) {
+    const name = `${session.applicationAddress}/${session.sessionEndHeight}`;
+    const sessions = shared.get(name);
+    if (sessions === undefined) shared.set(name, [session]);
+    else sessions.push(session);
+  }
+  if (shared.size === 0) return { fresh: [], retried: [] };
+  const held = heldSessions(ctx);
+  const unproven = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
+  const isRetried = isRetryBlock(ctx);
+  const waits = ({ sessionId }: UnsettledSession): boolean => {
+    const retryHeight = held.get(sessionId);
+    if (unproven.has(sessionId)) return true;
+    return retryHeight !== undefined && (!isRetried || retryHeight > ctx.block.heightBlocks);
+  };
+  const ready = [...shared.values()].filter((sessions) => !sessions.some(waits));
+  const wasHeld = (sessions: SharedSessions): boolean => sessions.some(({ sessionId }) => held.has(sessionId));
+  return {
+    fresh: ready.filter((sessions) => !wasHeld(sessions)),
+    retried: upTo(ready.filter(wasHeld), MAX_RETRIES_PER_BLOCK),
+  };
+}
+
+/** Claims of sessions, in the order of their settlement. */
+export function claimsOf(ctx: Context, sessions: readonly UnsettledSession[]): Claim[] {
+  return sessions.flatMap(({ sessionId, operators }) =>
+    operators.flatMap((operator) => getClaim(ctx, sessionId, operator) ?? []).map(protocolClaim),
+  );
 }
 
 const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
