@@ -14,9 +14,9 @@ import { cpuOf } from "./ground.ts";
 const UNITS = 7n;
 const [END, SETTLED] = [20n, 30n];
 
-/** Claims of one session end, settled in one block, over the arithmetic of the protocol alone. */
+/** As many claims of one session end as one block settles, over the arithmetic of the protocol alone. */
 export async function settlementReport({ quick, progress }: BenchOptions): Promise<Report> {
-  const [applications, suppliers, rounds] = quick ? [40, 15, 2] : [400, 15, 3];
+  const [applications, suppliers, rounds] = quick ? [40, 15, 2] : [130, 15, 3];
   const { state, ctx } = makeEconomy({
     applicationStakes: Array.from({ length: applications }, () => 10n ** 12n),
     supplierStakes: Array.from({ length: 300 }, () => 10n ** 10n),

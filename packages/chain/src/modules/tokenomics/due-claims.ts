@@ -6,8 +6,9 @@ import { heldSessions, isRetryBlock } from "../proof/held-claims.ts";
 import { getClaim, proofs } from "../proof/state.ts";
 import { dueSessions, type UnsettledSession } from "../proof/unsettled-claims.ts";
 import { SessionFacts } from "../session/facts.ts";
+import { relaysOfPart } from "./state.ts";
 
-/** Returns what a function returned for an equal key before: 6,000 claims of one block share few sessions. */
+/** Returns what a function returned for an equal key before: 2,000 claims of one block share few sessions. */
 function remembered<K extends string | bigint, Source, V>(
   read: (key: K, source: Source) => V,
 ): (key: K, source: Source) => V {
@@ -27,59 +28,82 @@ function remembered<K extends string | bigint, Source, V>(
  */
 export type SharedSessions = readonly [UnsettledSession, ...UnsettledSession[]];
 
-/** What a block settles. */
+/** Sessions that a block settles. */
 export interface DueSessions {
   /** Sessions that are settled for the first time. */
   readonly fresh: readonly SharedSessions[];
+  /** True when sessions with the last end of these wait for the next block. */
+  readonly isPart: boolean;
   /** Sessions with a claim that was held, whose time it is. */
-  readonly retried: readonly SharedSessions[];
-}
-
-/** Maximum number of claims of held sessions that one block tries again, and the sessions of the last one. */
-const MAX_RETRIES_PER_BLOCK = 16;
-
-const numClaims = (sessions: SharedSessions): number =>
-  sessions.reduce((sum, { operators }) => sum + operators.length, 0);
-
-/** The first sessions of a list that have a maximum of claims together: at least one item, and none in part. */
-function upTo(list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
-  const chosen: SharedSessions[] = [];
-  let claims = 0;
-  for (const sessions of list) {
-    if (claims > 0 && claims + numClaims(sessions) > maxClaims) break;
-    chosen.push(sessions);
-    claims += numClaims(sessions);
-  }
-  return chosen;
+  readonly retries: readonly SharedSessions[];
 }
 
 /**
- * Sessions that this block settles, in their order. One of which a claim is held, or has a proof that was not looked at, waits
- * as a whole with those that share its application's stake: a part of its claims would get all of its budget.
+ * Maximum number of claims that one block settles for the first time: half a millisecond each. The real chain settles all that
+ * are due, however long the block takes.
+ */
+const MAX_CLAIMS_PER_BLOCK = 2_000;
+/** Maximum number of claims of held sessions that one block tries again. */
+const MAX_RETRIES_PER_BLOCK = 16;
+
+const numClaims = (list: readonly SharedSessions[]): number =>
+  list.flat().reduce((sum, { operators }) => sum + operators.length, 0);
+
+/** The first items of a list that have a maximum of claims together: at least one item, and none in part. */
+function upTo(list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
+  const selection: SharedSessions[] = [];
+  let claims = 0;
+  for (const sessions of list) {
+    const more = numClaims([sessions]);
+    if (claims > 0 && claims + more > maxClaims) break;
+    selection.push(sessions);
+    claims += more;
+  }
+  return selection;
+}
+
+function bySharedStake(sessions: readonly UnsettledSession[]): SharedSessions[] {
+  const groups = new Map<string, [UnsettledSession, ...UnsettledSession[]]>();
+  for (const session of sessions) {
+    const name = `${session.applicationAddress}/${session.sessionEndHeight}`;
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [session]);
+    else group.push(session);
+  }
+  return [...groups.values()];
+}
+
+/** True when earlier blocks settled a part of the sessions of an end. */
+function isUnderWay(ctx: Context): boolean {
+  for (const _ of relaysOfPart.entries(ctx)) return true;
+  return false;
+}
+
+/**
+ * Sessions that this block settles, in their order: all that are due, or, when these are too many, those of the oldest end, as
+ * far as they are not. One of which a claim is held, or has a proof that was not looked at, waits as a whole with those that
+ * share its application's stake: a part of its claims would get all of its budget.
  */
 export function sessionsToSettle(ctx: Context): DueSessions {
-  const shared = new Map<string, [UnsettledSession, ...UnsettledSession[]]>();
-  for (const session of dueSessions(ctx)) {
-    const name = `${session.applicationAddress}/${session.sessionEndHeight}`;
-    const sessions = shared.get(name);
-    if (sessions === undefined) shared.set(name, [session]);
-    else sessions.push(session);
-  }
-  if (shared.size === 0) return { fresh: [], retried: [] };
-  const held = heldSessions(ctx);
-  const unproven = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
-  const isRetried = isRetryBlock(ctx);
+  const due = dueSessions(ctx);
+  if (due.length === 0) return { fresh: [], isPart: false, retries: [] };
+  const retryHeights = heldSessions(ctx);
+  const unprovenSessions = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
+  const mayRetry = isRetryBlock(ctx);
   const waits = ({ sessionId }: UnsettledSession): boolean => {
-    const retryHeight = held.get(sessionId);
-    if (unproven.has(sessionId)) return true;
-    return retryHeight !== undefined && (!isRetried || retryHeight > ctx.block.heightBlocks);
+    const retryHeight = retryHeights.get(sessionId);
+    if (unprovenSessions.has(sessionId)) return true;
+    return retryHeight !== undefined && (!mayRetry || retryHeight > ctx.block.heightBlocks);
   };
-  const ready = [...shared.values()].filter((sessions) => !sessions.some(waits));
-  const wasHeld = (sessions: SharedSessions): boolean => sessions.some(({ sessionId }) => held.has(sessionId));
-  return {
-    fresh: ready.filter((sessions) => !wasHeld(sessions)),
-    retried: upTo(ready.filter(wasHeld), MAX_RETRIES_PER_BLOCK),
-  };
+  const ready = bySharedStake(due).filter((sessions) => !sessions.some(waits));
+  const wasHeld = (sessions: SharedSessions): boolean => sessions.some(({ sessionId }) => retryHeights.has(sessionId));
+  const retries = upTo(ready.filter(wasHeld), MAX_RETRIES_PER_BLOCK);
+  const fresh = ready.filter((sessions) => !wasHeld(sessions));
+  const isOneEnd = isUnderWay(ctx) || numClaims(fresh) > MAX_CLAIMS_PER_BLOCK;
+  if (!isOneEnd) return { fresh, isPart: false, retries };
+  const oldest = fresh.filter(([{ sessionEndHeight }]) => sessionEndHeight === fresh[0]?.[0].sessionEndHeight);
+  const selection = upTo(oldest, MAX_CLAIMS_PER_BLOCK);
+  return { fresh: selection, isPart: selection.length < oldest.length, retries };
 }
 
 /** Claims of sessions, in the order of their settlement. */

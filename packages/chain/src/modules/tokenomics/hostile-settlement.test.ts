@@ -20,7 +20,7 @@ import { getBalance, getSupply, setBalance, setSupply } from "../bank/balances.t
 import { heldClaims, holdClaim } from "../proof/held-claims.ts";
 import { type claimKey, claims, setProof } from "../proof/state.ts";
 import { applicationsWithDueClaims, hasClaim } from "../proof/unsettled-claims.ts";
-import { services } from "../service/state.ts";
+import { difficulties, services } from "../service/state.ts";
 import { delegations, validators } from "../staking/state.ts";
 import {
   getActiveServiceConfigs,
@@ -371,9 +371,9 @@ suite("a session has one budget, whenever its claims are settled", () => {
 
   test("attack: a session waits for its one claim that is held, and is paid its limit once", () => {
     const econ = crowded();
-    const [held] = keysOf(econ);
-    assert.ok(held);
-    holdClaim({ ...econ.ctx, block: blockAt(28n) }, held);
+    const [heldKey] = keysOf(econ);
+    assert.ok(heldKey);
+    holdClaim({ ...econ.ctx, block: blockAt(28n) }, heldKey);
     assert.deepEqual(endBlockOf(econ, 30n), []);
     assert.deepEqual(endBlockOf(econ, 120n), []);
     endBlockOf(econ, 130n);
@@ -419,5 +419,53 @@ suite("what a block leaves out is done in the next one", () => {
     assert.equal(next.indexOf("EventProofValidityChecked"), 0);
     assert.ok(next.includes("EventClaimExpired") && next.includes("EventClaimSettled"));
     assert.deepEqual(keysOf(econ), []);
+  });
+});
+
+suite("a block settles a maximum of claims", () => {
+  const SUPPLIERS_OF_ONE = 20;
+  const economyOf = (applications: number, relays: bigint): Economy => {
+    const econ = makeEconomy({
+      applicationStakes: Array.from({ length: applications }, () => STAKE),
+      supplierStakes: Array.from({ length: SUPPLIERS_OF_ONE }, () => 10n ** 6n),
+      computeUnitsPerRelay: UNITS,
+      tokenomics: { globalInflationPerClaim: 0 },
+      proofRequestProbability: 0,
+      penaltyUpokt: 1000n,
+      minStakeUpokt: 1n,
+    });
+    for (let application = 0; application < applications; application++) {
+      for (let supplier = 0; supplier < SUPPLIERS_OF_ONE; supplier++) {
+        addClaim(econ.ctx, { application, supplier, end: 20n, relays, units: UNITS });
+      }
+    }
+    return econ;
+  };
+  const count = (types: readonly string[], name: string): number => types.filter((type) => type === name).length;
+  const difficultyOf = ({ ctx }: Economy): unknown => {
+    const { targetHash, numRelaysEma } = difficulties.get(ctx, SERVICE) ?? {};
+    return [targetHash, numRelaysEma];
+  };
+  const SETTLED = "EventClaimSettled";
+  const MOVED = "EventRelayMiningDifficultyUpdated";
+
+  test("attack: claims of a whole session's end that are too many for one block are settled in the next ones, by whole sessions", () => {
+    const econ = economyOf(120, 100n);
+    addClaim(econ.ctx, { application: 0, supplier: 0, end: 21n, relays: 100n, units: UNITS });
+    const blocks = [30n, 31n].map((height) => endBlockOf(econ, height));
+    const few = economyOf(12, 1_000n);
+    endBlockOf(few, 30n);
+    assert.deepEqual(difficultyOf(econ), difficultyOf(few));
+    for (const height of [32n, 33n]) blocks.push(endBlockOf(econ, height));
+    assert.deepEqual(
+      blocks.map((types) => count(types, SETTLED)),
+      [2_000, 400, 1, 0],
+    );
+    // As one settlement: for the sum of the relays.
+    assert.deepEqual(
+      blocks.map((types) => count(types, MOVED)),
+      [0, 1, 1, 0],
+    );
+    for (let at = 2; at < 120; at++) assert.equal(applicationStake(econ, at), applicationStake(econ, 1));
   });
 });

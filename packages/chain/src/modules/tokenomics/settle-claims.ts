@@ -8,6 +8,7 @@ import { updateDifficulties } from "../service/difficulties.ts";
 import { carryOut } from "./carry-out.ts";
 import { claimsOf, dueClaims, type SharedSessions, sessionsToSettle } from "./due-claims.ts";
 import { settlementSource } from "./settlement-input.ts";
+import { relaysOfPart } from "./state.ts";
 
 const PART = "settlement";
 
@@ -63,14 +64,28 @@ function settleSessions(ctx: Context, list: readonly SharedSessions[], relays: S
 }
 
 /**
- * Settles every session that is due in this block, then those that were held and are tried again, and moves the difficulties of
+ * Moves difficulties once for all sessions that end together: as often as they are settled, and by the sum of their relays. Until
+ * the last of them is settled the sums are stored.
+ */
+function moveDifficulties(ctx: Context, relays: SettledRelays, isPart: boolean): void {
+  if (isPart) {
+    for (const [serviceId, numRelays] of relays) relaysOfPart.set(ctx, serviceId, numRelays);
+    return;
+  }
+  const stored = [...relaysOfPart.entries(ctx)];
+  for (const [serviceId] of stored) relaysOfPart.remove(ctx, serviceId);
+  if (relays.size === 0) return;
+  runPart(ctx, { part: "difficulty", item: `${relays.size} services` }, (branch) => updateDifficulties(branch, relays));
+}
+
+/**
+ * Settles the sessions that are due in this block, then those that were held and are tried again, and moves the difficulties of
  * their services once. Claims of a session that fails stay, with the stakes that they are about, and are tried again later.
  */
 export function settleDueClaims(ctx: Context): void {
-  const relays: SettledRelays = new Map();
-  const { fresh, retried } = sessionsToSettle(ctx);
+  const relays: SettledRelays = new Map(relaysOfPart.entries(ctx));
+  const { fresh, isPart, retries } = sessionsToSettle(ctx);
   settleSessions(ctx, fresh, relays);
-  settleSessions(ctx, retried, relays);
-  if (relays.size === 0) return;
-  runPart(ctx, { part: "difficulty", item: `${relays.size} services` }, (branch) => updateDifficulties(branch, relays));
+  settleSessions(ctx, retries, relays);
+  moveDifficulties(ctx, relays, isPart);
 }
