@@ -1,5 +1,5 @@
 import { settle } from "@turnpike/protocol";
-import { collectClaims, dueClaims } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
+import { claimsOf, dueClaims, sessionsToSettle } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
 import { settleDueClaims } from "../../packages/chain/src/modules/tokenomics/settle-claims.ts";
 import { settlementSource } from "../../packages/chain/src/modules/tokenomics/settlement-input.ts";
 import { GasMeter } from "../../packages/chain/src/state/gas.ts";
@@ -14,9 +14,9 @@ import { cpuOf } from "./ground.ts";
 const UNITS = 7n;
 const [END, SETTLED] = [20n, 30n];
 
-/** Claims of one session end, settled in one block, over the arithmetic of the protocol alone. */
+/** As many claims of one session end as one block settles, over the arithmetic of the protocol alone. */
 export async function settlementReport({ quick, progress }: BenchOptions): Promise<Report> {
-  const [applications, suppliers, rounds] = quick ? [40, 15, 2] : [400, 15, 3];
+  const [applications, suppliers, rounds] = quick ? [40, 15, 2] : [130, 15, 3];
   const { state, ctx } = makeEconomy({
     applicationStakes: Array.from({ length: applications }, () => 10n ** 12n),
     supplierStakes: Array.from({ length: 300 }, () => 10n ** 10n),
@@ -45,7 +45,7 @@ export async function settlementReport({ quick, progress }: BenchOptions): Promi
       gas: new GasMeter(),
       events: [],
     };
-    const due = dueClaims(run, collectClaims(run));
+    const due = dueClaims(run, claimsOf(run, sessionsToSettle(run).fresh.flat()));
     count = due.length;
     const { input } = settlementSource(run, due);
     const arithmetic = (await cpuOf(() => settle(input))) / 1_000;

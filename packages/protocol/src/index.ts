@@ -85,7 +85,6 @@ export {
   sessionAt,
 } from "./sessions/grid.ts";
 export {
-  dueSessionEnds,
   isClaimDue,
   isGracePeriodOver,
   numPendingSessions,
@@ -93,7 +92,6 @@ export {
   type SessionWindows,
   sessionWindows,
   settlementDelayBlocks,
-  type WindowParamsSince,
 } from "./sessions/windows.ts";
 export type { AggregatedOperation } from "./settlement/aggregate.ts";
 export { stakeAfterSessions } from "./settlement/budget.ts";

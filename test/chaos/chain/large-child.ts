@@ -127,22 +127,24 @@ async function measure(size: LargeSize): Promise<LargeFigures> {
   const later: typeof empty = [];
   while (node.application.latestHeightBlocks() < LAST_HEIGHT) later.push(await block());
   const settlements = later.filter((made) => ends(made) > 0);
-  const [settlement] = settlements;
-  assert.ok(settlement !== undefined && settlements.length === 1, `${settlements.length} blocks settle`);
+  // A block settles a maximum of claims.
+  assert.ok(settlements.length > 0);
+  const sumOf = (amountOf: (made: (typeof empty)[number]) => number): number =>
+    settlements.reduce((sum, made) => sum + amountOf(made), 0);
   const { size: fileBytes } = await stat(join(folder, "store", "chain.mdb"));
   return {
     claims: txs.length,
     genesisBytes,
     emptyBytes: median(empty.slice(4).map(({ bytes }) => bytes)),
     claimsBytes: ofClaims.reduce((sum, { bytes }) => sum + bytes, 0),
-    settleBytes: settlement.bytes,
-    settleEntries: settlement.entries,
-    settleEvents: settlement.events.length,
-    settled: ends(settlement),
+    settleBytes: sumOf(({ bytes }) => bytes),
+    settleEntries: sumOf(({ entries }) => entries),
+    settleEvents: sumOf(({ events }) => events.length),
+    settled: sumOf(ends),
     fileBytes,
     emptyMs: median(empty.slice(4).map(({ ms }) => ms)),
     claimBlockMs: median(ofClaims.map(({ ms }) => ms)),
-    settleMs: settlement.ms,
+    settleMs: sumOf(({ ms }) => ms),
     heapMb: heap / 2 ** 20,
     memoryMb: process.resourceUsage().maxRSS / 1_024,
   };

@@ -63,38 +63,6 @@ export function numPendingSessions(params: SessionWindowParams): bigint {
   return (settlementDelayBlocks(params) + params.numBlocksPerSession - 1n) / params.numBlocksPerSession;
 }
 
-/** Shared parameters and the height from which they hold. */
-export interface WindowParamsSince {
-  readonly effectiveHeight: bigint;
-  readonly params: SessionWindowParams;
-}
-
-/**
- * The session ends whose claims may be due at `height`: one for each set of parameters of the past that can still own
- * one, the live ones first. It is a superset: ask {@link isClaimDue} of each claim found.
- *
- * @param history every recorded set of parameters, ascending by height; those above `height` are ignored
- */
-export function dueSessionEnds(
-  live: SessionWindowParams,
-  history: readonly WindowParamsSince[],
-  height: bigint,
-): bigint[] {
-  const ends: bigint[] = [];
-  const add = (params: SessionWindowParams) => {
-    const end = height - (settlementDelayBlocks(params) + 1n);
-    if (end >= 0n && !ends.includes(end)) ends.push(end);
-  };
-  add(live);
-  let nextEffectiveHeight = height + 1n;
-  for (const { effectiveHeight, params } of history.toReversed()) {
-    if (effectiveHeight > height) continue;
-    if (nextEffectiveHeight + settlementDelayBlocks(params) >= height) add(params);
-    nextEffectiveHeight = effectiveHeight;
-  }
-  return ends;
-}
-
 /** True when the proof window of a claim has passed at `height`, by the parameters in force at its session's end. */
 export function isClaimDue(paramsAtSessionEnd: SessionWindowParams, sessionEndHeight: bigint, height: bigint): boolean {
   return height > sessionEndHeight + settlementDelayBlocks(paramsAtSessionEnd);

@@ -16,7 +16,7 @@ import { STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { getUnstakingGateways } from "../gateway/state.ts";
-import { hasHeldClaim } from "../proof/held-claims.ts";
+import { applicationsWithDueClaims } from "../proof/unsettled-claims.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import { undelegated } from "./delegating.ts";
 import {
@@ -96,12 +96,12 @@ function unbond(ctx: Context, app: application.Application, unbondingHeight: big
 }
 
 /** Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go). */
-function unbondApplications(ctx: Context): void {
+function unbondApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
   const unstaking = [...unstakingApplications.entries(ctx)].map(([address]) => address);
   for (const app of named(ctx, unstaking)) {
     const since = app.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
-    if (endHeight > ctx.block.heightBlocks || hasHeldClaim(ctx, app.address)) continue;
+    if (endHeight > ctx.block.heightBlocks || withClaims.has(app.address)) continue;
     runPart(ctx, { part: "unbonding", item: app.address }, (branch) => unbond(branch, app, endHeight));
   }
 }
@@ -110,7 +110,7 @@ function unbondApplications(ctx: Context): void {
  * Completes transfers whose sessions are settled (x/application/keeper/transfer_applications.go), by the parameters of the
  * last session: by today's, as on the real chain, shorter windows would move the application away from its claims.
  */
-function transferApplications(ctx: Context): void {
+function transferApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
   const moving = [...transferringApplications.entries(ctx)].map(([address]) => address);
   for (const address of moving) {
     // Read anew: an earlier transfer of this block may have changed it.
@@ -118,7 +118,7 @@ function transferApplications(ctx: Context): void {
     if (app?.pendingTransfer === undefined) continue;
     const { sessionEndHeight } = app.pendingTransfer;
     const endHeight = transferEndHeight(getSharedParamsAt(ctx, sessionEndHeight), sessionEndHeight);
-    if (ctx.block.heightBlocks < endHeight || hasHeldClaim(ctx, address)) continue;
+    if (ctx.block.heightBlocks < endHeight || withClaims.has(address)) continue;
     runPart(ctx, { part: "transfer", item: address }, (branch) => endTransfer(branch, app, endHeight));
   }
 }
@@ -128,6 +128,7 @@ export function endApplicationsBlock(ctx: Context): undefined {
   undelegateFromUnbonding(ctx);
   pruneUndelegations(ctx);
   if (!isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks)) return;
-  unbondApplications(ctx);
-  transferApplications(ctx);
+  const withClaims = applicationsWithDueClaims(ctx);
+  unbondApplications(ctx, withClaims);
+  transferApplications(ctx, withClaims);
 }

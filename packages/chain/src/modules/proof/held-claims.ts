@@ -4,7 +4,7 @@ import { type Codec, endedTextCodec, pairCodec, textCodec } from "../../state/co
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { getSharedParams } from "../shared/state.ts";
-import { type claimKey, getClaim, PROOF_MODULE } from "./state.ts";
+import { type claimKey, PROOF_MODULE } from "./state.ts";
 
 /** A claim whose settlement, or whose proof's verification, failed by a fault of the program: neither paid nor lost. */
 export interface HeldClaim {
@@ -15,8 +15,6 @@ export interface HeldClaim {
   readonly tries: number;
 }
 
-/** Maximum number of held claims that one block tries again. */
-const MAX_RETRIES_PER_BLOCK = 16;
 /** A claim waits twice as long after each failure: a hundred blocks at first, and some 100,000 in the end. */
 const FIRST_WAIT_BLOCKS = 100n;
 const MAX_DOUBLINGS = 10;
@@ -79,39 +77,16 @@ export function isHeld(ctx: Context, key: ClaimKey): boolean {
   return claim !== undefined && (claim.retryHeight > ctx.block.heightBlocks || !isRetryBlock(ctx));
 }
 
-/** Held claims that this block tries again: at the end of sessions alone, a few at a time. */
-export function claimsToRetry(ctx: Context): ClaimKey[] {
-  if (!isRetryBlock(ctx)) return [];
-  const due: ClaimKey[] = [];
-  for (const [key, { retryHeight }] of heldClaims.entries(ctx)) {
-    if (retryHeight <= ctx.block.heightBlocks) due.push(key);
-    if (due.length >= MAX_RETRIES_PER_BLOCK) break;
+/** Sessions with a held claim, by id: the height from which all of their claims may be tried again, together. */
+export function heldSessions(ctx: Context): ReadonlyMap<string, bigint> {
+  const sessions = new Map<string, bigint>();
+  for (const [[sessionId], { retryHeight }] of heldClaims.entries(ctx)) {
+    if (retryHeight > (sessions.get(sessionId) ?? -1n)) sessions.set(sessionId, retryHeight);
   }
-  return due;
+  return sessions;
 }
 
-function isRetryBlock(ctx: Context): boolean {
+/** True for a block that tries held claims again: the last one of a session. */
+export function isRetryBlock(ctx: Context): boolean {
   return isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks);
-}
-
-/**
- * First height of the oldest session that has a held claim; undefined without one. What was true in it stays until its claims are
- * settled.
- */
-export function oldestHeldStart(ctx: Context): bigint | undefined {
-  let oldest: bigint | undefined;
-  for (const [[sessionId, operatorAddress]] of heldClaims.entries(ctx)) {
-    const start = getClaim(ctx, sessionId, operatorAddress)?.sessionHeader?.sessionStartBlockHeight;
-    if (start !== undefined && (oldest === undefined || start < oldest)) oldest = start;
-  }
-  return oldest;
-}
-
-/** True while a held claim names this address as its application or its supplier: its stake has to stay until then. */
-export function hasHeldClaim(ctx: Context, address: string): boolean {
-  for (const [[sessionId, operatorAddress]] of heldClaims.entries(ctx)) {
-    if (operatorAddress === address) return true;
-    if (getClaim(ctx, sessionId, operatorAddress)?.sessionHeader?.applicationAddress === address) return true;
-  }
-  return false;
 }

@@ -105,14 +105,6 @@ export function removeClaim(ctx: Context, sessionId: string, operatorAddress: st
   claimsBySupplier.remove(ctx, [operatorAddress, sessionId]);
 }
 
-/** Claims of all sessions that end at a height, by session id and operator address. */
-export function claimsBySessionEnd(ctx: Context, sessionEndHeight: bigint): proof.Claim[] {
-  const within = uint64Codec.encode(sessionEndHeight);
-  return [...claimsByEnd.entries(ctx, { within })].flatMap(
-    ([[, [sessionId, operator]]]) => getClaim(ctx, sessionId, operator) ?? [],
-  );
-}
-
 /** A proof that waits for the end of its block; undefined when there is none. */
 export function getProof(ctx: Context, sessionId: string, operatorAddress: string): proof.Proof | undefined {
   return proofs.get(ctx, [sessionId, operatorAddress]);

@@ -4,7 +4,7 @@ import { settlementDelayBlocks } from "@turnpike/protocol";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
-import { oldestHeldStart } from "../proof/held-claims.ts";
+import { oldestClaimedStart } from "../proof/unsettled-claims.ts";
 import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
 import { addHistory, exportHistory, HISTORY_FIELD } from "./history-genesis.ts";
 import { DEFAULT_SESSION_PARAMS, sessionParamsFault } from "./params.ts";
@@ -70,9 +70,9 @@ export function exportSession(ctx: Context): Record<string, unknown> {
       createMessage(session.ParamsUpdateSchema, { effectiveHeight, params }),
     ),
   });
-  const heldStart = oldestHeldStart(ctx);
+  const claimedStart = oldestClaimedStart(ctx);
   const newest = ctx.block.heightBlocks - neededBlocks(ctx);
-  const first = heldStart !== undefined && heldStart < newest ? heldStart : newest;
+  const first = claimedStart !== undefined && claimedStart < newest ? claimedStart : newest;
   const from = uint64Codec.encode(first > 0n ? first : 0n);
   const hashes = [...blockHashes.entries(ctx, { from })].map(([height, hash]) => ({
     height: height.toString(),

@@ -4,7 +4,7 @@ import { sessionWindows } from "@turnpike/protocol";
 import { messageCodec, textCodec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { Versions } from "../../state/versions.ts";
-import { oldestHeldStart } from "../proof/held-claims.ts";
+import { oldestClaimedStart } from "../proof/unsettled-claims.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { SESSION_MODULE } from "./state.ts";
 
@@ -61,9 +61,9 @@ export function isSettled(ctx: Context, height: bigint): boolean {
 
 /** Removes the entries that no session can need which is not settled yet. */
 export function pruneHistory(ctx: Context): void {
-  const heldStart = oldestHeldStart(ctx);
+  const claimedStart = oldestClaimedStart(ctx);
   const isOver = (lastHeight: bigint): boolean =>
-    (heldStart === undefined || lastHeight < heldStart) && isSettled(ctx, lastHeight);
+    (claimedStart === undefined || lastHeight < claimedStart) && isSettled(ctx, lastHeight);
   for (const versions of [pastApplications, pastOwners, pastProofParams, pastTokenomicsParams]) {
     versions.prune(ctx, isOver);
   }

@@ -302,4 +302,27 @@ suite("parameters of sessions", () => {
     endBlock(state);
     assert.deepEqual(blockHashes.get(state.ctx, 5n), hash);
   });
+
+  test("attack: a block's hash is kept when a step beside it fails; its pruning is done in the next block", () => {
+    const hash = new Uint8Array(32).fill(9);
+    const { state, block, ctx } = emptyState({}, { heightBlocks: 50n, hash });
+    drawnSessions.set(ctx, [1n, "old"], { limit: 1n, suppliers: [] });
+    const faulty = {
+      get: (key: Uint8Array) => state.get(key),
+      range: (options: Parameters<typeof state.range>[0]) => {
+        const isDrawn = Buffer.from(options.prefix).toString("latin1").startsWith("session/\x03");
+        if (isDrawn) throw new TypeError("a fault of the program");
+        return state.range(options);
+      },
+    };
+    const { changes, events } = machine.runBlock(faulty, block, []);
+    assert.deepEqual(
+      events.map(({ type }) => type),
+      ["block_part_failed"],
+    );
+    for (const [key, value] of changes) if (value !== undefined) state.set(key, value);
+    assert.deepEqual(blockHashes.get(ctx, 50n), hash);
+    endBlock(atHeight({ state, block, ctx }, 51n));
+    assert.deepEqual([...drawnSessions.entries(ctx)], []);
+  });
 });

@@ -1,3 +1,4 @@
+import { runPart } from "../../state/block-parts.ts";
 import type { Module } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
 import { pruneDrawnSessions } from "./drawn.ts";
@@ -19,8 +20,9 @@ export function sessionModule(opts: ParamMessageOptions): Module {
     jsonGenesis: { init: initSession, export: exportSession },
     endBlock(ctx): undefined {
       keepBlockHash(ctx);
-      pruneDrawnSessions(ctx);
-      pruneHistory(ctx);
+      // Each alone: without its hash the block is lost as a seed for good, while pruning can wait.
+      runPart(ctx, { part: "pruning", item: "drawn sessions" }, pruneDrawnSessions);
+      runPart(ctx, { part: "pruning", item: "records that sessions needed" }, pruneHistory);
     },
   };
 }

@@ -1,4 +1,5 @@
-import { createMessage, shared } from "@turnpike/proto";
+import { bytesEqual } from "@turnpike/base";
+import { createMessage, encodeMessage, shared } from "@turnpike/proto";
 import { nextGrid } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { sharedParamsFault } from "./params.ts";
@@ -47,9 +48,22 @@ export function recordParams(ctx: Context, changed: shared.Params): void {
   );
 }
 
-/** Makes the parameters that hold from this block on today's. Runs after all modules that read today's. */
+/** Parameters of the newest entry, once it holds; undefined while a later one waits, of which today's may have a part already. */
+function newestParams(ctx: Context): shared.Params | undefined {
+  for (const [effectiveHeight, params] of sharedParamsHistory.entries(ctx, { reverse: true })) {
+    return effectiveHeight <= ctx.block.heightBlocks ? params : undefined;
+  }
+  return undefined;
+}
+
+/**
+ * Makes the parameters that hold from this block on today's, and those of an earlier block that left this out. Runs after all
+ * modules that read today's.
+ */
 export function promoteParams(ctx: Context): void {
-  const due = sharedParamsHistory.get(ctx, ctx.block.heightBlocks);
+  const due = sharedParamsHistory.get(ctx, ctx.block.heightBlocks) ?? newestParams(ctx);
   // Only a genesis can bring an entry that is not right; it must not stop the chain.
-  if (due !== undefined && sharedParamsFault(due) === undefined) sharedParams.set(ctx, undefined, due);
+  if (due === undefined || sharedParamsFault(due) !== undefined) return;
+  const bytes = (params: shared.Params): Uint8Array => encodeMessage(shared.ParamsSchema, params);
+  if (!bytesEqual(bytes(due), bytes(getSharedParams(ctx)))) sharedParams.set(ctx, undefined, due);
 }

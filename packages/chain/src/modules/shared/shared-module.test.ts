@@ -170,6 +170,19 @@ suite("changes of shared parameters", () => {
     assert.deepEqual(heights, [1n, 31n]);
   });
 
+  test("attack: a change whose block left out this step holds from the next block on", () => {
+    const state = atHeight(emptyState({ shared: GENESIS }), 25n);
+    const change = { authority: AUTHORITY, name: "num_blocks_per_session", asType: number(7n) };
+    assert.ok(runMessage(state.ctx, shared.MsgUpdateParamSchema, change).ok);
+    endBlock(atHeight(state, 32n));
+    assert.equal(getSharedParams(state.ctx).numBlocksPerSession, 7n);
+    // A price holds at once, while its entry waits for the next session.
+    const price = { authority: AUTHORITY, name: "compute_units_to_tokens_multiplier", asType: number(5n) };
+    assert.ok(runMessage(atHeight(state, 33n).ctx, shared.MsgUpdateParamSchema, price).ok);
+    endBlock(atHeight(state, 33n));
+    assert.equal(getSharedParams(state.ctx).computeUnitsToTokensMultiplier, 5n);
+  });
+
   test("a change that waits is lost to the next one, as on the real chain; the other way round both stay", () => {
     const change = (name: string, value: bigint) => ({ authority: AUTHORITY, name, asType: number(value) });
     const changes = [change("num_blocks_per_session", 7n), change("compute_units_to_tokens_multiplier", 5n)];

@@ -8,7 +8,7 @@ import type { Context } from "../../state/context.ts";
 import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { hasHeldClaim, oldestHeldStart } from "../proof/held-claims.ts";
+import { hasClaim, oldestClaimedStart } from "../proof/unsettled-claims.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import {
   configsByActivation,
@@ -65,7 +65,7 @@ export function unbondSuppliers(ctx: Context): void {
     }
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
-    if (endHeight > height || hasHeldClaim(ctx, operatorAddress)) continue;
+    if (endHeight > height || hasClaim(ctx, operatorAddress)) continue;
     runPart(ctx, { part: "unbonding", item: operatorAddress }, (branch) => {
       returnStake(branch, found);
       removeSupplier(branch, operatorAddress);
@@ -93,7 +93,7 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
  */
 export function pruneConfigs(ctx: Context): void {
   const current = ctx.block.heightBlocks;
-  const heldStart = oldestHeldStart(ctx);
+  const heldStart = oldestClaimedStart(ctx);
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
     if (heldStart !== undefined && ended > heldStart) return;
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;

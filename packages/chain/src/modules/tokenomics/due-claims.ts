@@ -1,23 +1,14 @@
 import type { proof, tokenomics } from "@turnpike/proto";
-import {
-  type Claim,
-  type DueClaim,
-  dueSessionEnds,
-  isClaimDue,
-  type ProofParams,
-  type RewardShares,
-  type SessionHeader,
-  type SettlementSharedParams,
-  type TokenomicsParams,
-} from "@turnpike/protocol";
+import type { Claim, DueClaim, ProofParams, RewardShares, SessionHeader, TokenomicsParams } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { protocolClaim, upoktOf } from "../proof/claim-facts.ts";
-import { claimsToRetry, isHeld } from "../proof/held-claims.ts";
-import { claimKey, claimsBySessionEnd, getClaim } from "../proof/state.ts";
+import { heldSessions, isRetryBlock } from "../proof/held-claims.ts";
+import { getClaim, proofs } from "../proof/state.ts";
+import { dueSessions, type UnsettledSession } from "../proof/unsettled-claims.ts";
 import { SessionFacts } from "../session/facts.ts";
-import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
+import { relaysOfPart } from "./state.ts";
 
-/** Returns what a function returned for an equal key before: 6,000 claims of one block share few sessions. */
+/** Returns what a function returned for an equal key before: 2,000 claims of one block share few sessions. */
 function remembered<K extends string | bigint, Source, V>(
   read: (key: K, source: Source) => V,
 ): (key: K, source: Source) => V {
@@ -31,30 +22,95 @@ function remembered<K extends string | bigint, Source, V>(
   };
 }
 
-/** The claims whose proof window ends with this block, in the order of settlement. */
-export function collectClaims(ctx: Context): Claim[] {
-  const height = ctx.block.heightBlocks;
-  const windowsAt = remembered((at: bigint) => protocolParams(getSharedParamsAt(ctx, at)));
-  const paramsAt = (at: bigint): SettlementSharedParams => windowsAt(at, undefined);
-  const history = [...sharedParamsHistory.entries(ctx)].map(([effectiveHeight, params]) => ({
-    effectiveHeight,
-    params: protocolParams(params),
-  }));
-  const ends = dueSessionEnds(protocolParams(getSharedParams(ctx)), history, height);
-  return ends.flatMap((end) =>
-    claimsBySessionEnd(ctx, end)
-      .map(protocolClaim)
-      .filter(({ sessionHeader: { sessionEndBlockHeight } }) =>
-        isClaimDue(paramsAt(sessionEndBlockHeight), sessionEndBlockHeight, height),
-      )
-      .filter((claim) => !isHeld(ctx, claimKey(claim))),
-  );
+/**
+ * Sessions of an application that end together. They share its stake, and each of them has a budget, so that they are settled
+ * together or not at all.
+ */
+export type SharedSessions = readonly [UnsettledSession, ...UnsettledSession[]];
+
+/** Sessions that a block settles. */
+export interface DueSessions {
+  /** Sessions that are settled for the first time. */
+  readonly fresh: readonly SharedSessions[];
+  /** True when sessions with the last end of these wait for the next block. */
+  readonly isPart: boolean;
+  /** Sessions with a claim that was held, whose time it is. */
+  readonly retries: readonly SharedSessions[];
 }
 
-/** Claims of earlier sessions that were held, and are tried again in this block. */
-export function collectRetries(ctx: Context): Claim[] {
-  const retried = claimsToRetry(ctx).flatMap(([sessionId, operator]) => getClaim(ctx, sessionId, operator) ?? []);
-  return retried.map(protocolClaim);
+/**
+ * Maximum number of claims that one block settles for the first time: half a millisecond each. The real chain settles all that
+ * are due, however long the block takes.
+ */
+const MAX_CLAIMS_PER_BLOCK = 2_000;
+/** Maximum number of claims of held sessions that one block tries again. */
+const MAX_RETRIES_PER_BLOCK = 16;
+
+const numClaims = (list: readonly SharedSessions[]): number =>
+  list.flat().reduce((sum, { operators }) => sum + operators.length, 0);
+
+/** The first items of a list that have a maximum of claims together: at least one item, and none in part. */
+function upTo(list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
+  const selection: SharedSessions[] = [];
+  let claims = 0;
+  for (const sessions of list) {
+    const more = numClaims([sessions]);
+    if (claims > 0 && claims + more > maxClaims) break;
+    selection.push(sessions);
+    claims += more;
+  }
+  return selection;
+}
+
+function bySharedStake(sessions: readonly UnsettledSession[]): SharedSessions[] {
+  const groups = new Map<string, [UnsettledSession, ...UnsettledSession[]]>();
+  for (const session of sessions) {
+    const name = `${session.applicationAddress}/${session.sessionEndHeight}`;
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [session]);
+    else group.push(session);
+  }
+  return [...groups.values()];
+}
+
+/** True when earlier blocks settled a part of the sessions of an end. */
+function isUnderWay(ctx: Context): boolean {
+  for (const _ of relaysOfPart.entries(ctx)) return true;
+  return false;
+}
+
+/**
+ * Sessions that this block settles, in their order: all that are due, or, when these are too many, those of the oldest end, as
+ * far as they are not. One of which a claim is held, or has a proof that was not looked at, waits as a whole with those that
+ * share its application's stake: a part of its claims would get all of its budget.
+ */
+export function sessionsToSettle(ctx: Context): DueSessions {
+  const due = dueSessions(ctx);
+  if (due.length === 0) return { fresh: [], isPart: false, retries: [] };
+  const retryHeights = heldSessions(ctx);
+  const unprovenSessions = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
+  const mayRetry = isRetryBlock(ctx);
+  const waits = ({ sessionId }: UnsettledSession): boolean => {
+    const retryHeight = retryHeights.get(sessionId);
+    if (unprovenSessions.has(sessionId)) return true;
+    return retryHeight !== undefined && (!mayRetry || retryHeight > ctx.block.heightBlocks);
+  };
+  const ready = bySharedStake(due).filter((sessions) => !sessions.some(waits));
+  const wasHeld = (sessions: SharedSessions): boolean => sessions.some(({ sessionId }) => retryHeights.has(sessionId));
+  const retries = upTo(ready.filter(wasHeld), MAX_RETRIES_PER_BLOCK);
+  const fresh = ready.filter((sessions) => !wasHeld(sessions));
+  const isOneEnd = isUnderWay(ctx) || numClaims(fresh) > MAX_CLAIMS_PER_BLOCK;
+  if (!isOneEnd) return { fresh, isPart: false, retries };
+  const oldest = fresh.filter(([{ sessionEndHeight }]) => sessionEndHeight === fresh[0]?.[0].sessionEndHeight);
+  const selection = upTo(oldest, MAX_CLAIMS_PER_BLOCK);
+  return { fresh: selection, isPart: selection.length < oldest.length, retries };
+}
+
+/** Claims of sessions, in the order of their settlement. */
+export function claimsOf(ctx: Context, sessions: readonly UnsettledSession[]): Claim[] {
+  return sessions.flatMap(({ sessionId, operators }) =>
+    operators.flatMap((operator) => getClaim(ctx, sessionId, operator) ?? []).map(protocolClaim),
+  );
 }
 
 const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };

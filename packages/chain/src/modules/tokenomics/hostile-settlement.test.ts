@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
-import { createMessage, shared, supplier } from "@turnpike/proto";
+import { createMessage, proof, shared, supplier } from "@turnpike/proto";
 import {
   addClaim,
   addressOf,
@@ -17,9 +17,10 @@ import { addressText } from "../../state/addresses.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication, removeApplication } from "../application/state.ts";
 import { getBalance, getSupply, setBalance, setSupply } from "../bank/balances.ts";
-import { hasHeldClaim, heldClaims } from "../proof/held-claims.ts";
-import { claims } from "../proof/state.ts";
-import { services } from "../service/state.ts";
+import { heldClaims, holdClaim } from "../proof/held-claims.ts";
+import { type claimKey, claims, setProof } from "../proof/state.ts";
+import { applicationsWithDueClaims, hasClaim } from "../proof/unsettled-claims.ts";
+import { difficulties, services } from "../service/state.ts";
 import { delegations, validators } from "../staking/state.ts";
 import {
   getActiveServiceConfigs,
@@ -222,7 +223,11 @@ suite("receivers of rewards", () => {
     const applications = [...claims.entries(ctx)].map(([, claim]) => claim.sessionHeader?.applicationAddress);
     assert.deepEqual(applications, [broken, broken]);
     assert.equal(getApplication(ctx, broken)?.stake?.amount, `${10n ** 9n}`);
-    assert.ok(hasHeldClaim(ctx, broken) && hasHeldClaim(ctx, addressOf("supplier 0")));
+    const dueOf = (height: bigint): unknown => [
+      ...applicationsWithDueClaims({ ...ctx, block: blockAt(height, new Uint8Array(32)) }),
+    ];
+    assert.deepEqual(dueOf(30n), [broken]);
+    assert.ok(hasClaim(ctx, addressOf("supplier 0")));
     assert.ok(getSupply(ctx, "upokt") >= supply);
     // Not before its time, nor in the middle of a session.
     for (const height of [40n, 131n]) assert.deepEqual(at(height), []);
@@ -231,7 +236,8 @@ suite("receivers of rewards", () => {
     assert.equal(later.filter((type) => type === "EventClaimSettled").length, 2);
     assert.deepEqual([...claims.entries(ctx)], []);
     assert.deepEqual([...heldClaims.entries(ctx)], []);
-    assert.ok(!hasHeldClaim(ctx, broken));
+    assert.deepEqual(dueOf(140n), []);
+    assert.ok(!hasClaim(ctx, addressOf("supplier 0")));
   });
 
   test("attack: one session that cannot be settled among many costs few attempts, and difficulties move once", () => {
@@ -293,5 +299,173 @@ suite("receivers of rewards", () => {
     setBalance(made.ctx, bytesOfAddress(addressOf("rich")), { denom: "upokt", amount: room - 10n });
     setSupply(made.ctx, { denom: "upokt", amount: (1n << 256n) - 11n });
     assert.deepEqual(settled(made), ["EventClaimDiscarded", "EventClaimDiscarded"]);
+  });
+});
+
+/** Ends a block of an economy, whose state throws for keys that begin so; returns the names of the events. */
+function endBlockOf({ state, ctx }: Economy, height: bigint, faultyKeys?: string): string[] {
+  const reader = {
+    get: (key: Uint8Array) => state.get(key),
+    range: (options: Parameters<typeof state.range>[0]) => {
+      const isFaulty =
+        faultyKeys !== undefined && Buffer.from(options.prefix).toString("latin1").startsWith(faultyKeys);
+      if (isFaulty) throw new TypeError("a fault of the program");
+      return state.range(options);
+    },
+  };
+  const { changes, events } = machine.runBlock(reader, blockAt(height, new Uint8Array(32)), []);
+  for (const [key, value] of changes) {
+    if (value === undefined) state.delete(key);
+    else state.set(key, value);
+  }
+  assert.equal(sumOfBalances(ctx), getSupply(ctx, "upokt"));
+  return events.map(({ type }) => type.split(".").at(-1) ?? "");
+}
+
+const applicationStake = ({ ctx }: Economy, at = 0): bigint =>
+  BigInt(getApplication(ctx, addressOf(`application ${at}`))?.stake?.amount ?? "0");
+
+/** Beginnings of the keys of claims by session end, and of proofs. */
+const [CLAIMS_BY_END, PROOFS] = ["proof/\x02", "proof/\x04"];
+const SUPPLIERS = 40;
+const STAKE = 10n ** 9n;
+const LIMIT = 10_000n;
+
+/** An economy with a session of many suppliers, each of whose claims exceeds the session's whole limit. */
+function crowded(): Economy {
+  const econ = makeEconomy({
+    applicationStakes: [STAKE],
+    supplierStakes: Array.from({ length: SUPPLIERS }, () => 10n ** 6n),
+    computeUnitsPerRelay: UNITS,
+    tokenomics: { globalInflationPerClaim: 0 },
+    proofRequestProbability: 0,
+    penaltyUpokt: 1000n,
+    minStakeUpokt: 1n,
+    spendLimitUpokt: LIMIT,
+  });
+  for (let supplier = 0; supplier < SUPPLIERS; supplier++) {
+    addClaim(econ.ctx, { application: 0, supplier, end: 20n, relays: 100_000n, units: UNITS });
+  }
+  return econ;
+}
+
+const keysOf = ({ ctx }: Economy): ReturnType<typeof claimKey>[] => [...claims.entries(ctx)].map(([key]) => key);
+
+suite("a session has one budget, whenever its claims are settled", () => {
+  const expected = (): bigint => {
+    const econ = crowded();
+    endBlockOf(econ, 30n);
+    assert.deepEqual(keysOf(econ), []);
+    return STAKE - applicationStake(econ);
+  };
+
+  test("attack: forty held claims of one session are tried again together, and are paid its limit once", () => {
+    const econ = crowded();
+    for (const key of keysOf(econ)) holdClaim({ ...econ.ctx, block: blockAt(30n) }, key);
+    endBlockOf(econ, 30n);
+    assert.equal(keysOf(econ).length, SUPPLIERS);
+    for (let height = 130n; height <= 170n; height += 10n) endBlockOf(econ, height);
+    assert.deepEqual(keysOf(econ), []);
+    assert.equal(STAKE - applicationStake(econ), expected());
+  });
+
+  test("attack: a session waits for its one claim that is held, and is paid its limit once", () => {
+    const econ = crowded();
+    const [heldKey] = keysOf(econ);
+    assert.ok(heldKey);
+    holdClaim({ ...econ.ctx, block: blockAt(28n) }, heldKey);
+    assert.deepEqual(endBlockOf(econ, 30n), []);
+    assert.deepEqual(endBlockOf(econ, 120n), []);
+    endBlockOf(econ, 130n);
+    assert.deepEqual(keysOf(econ), []);
+    assert.equal(STAKE - applicationStake(econ), expected());
+  });
+
+  test("attack: sessions that share a stake are held together", () => {
+    const stakesAfter = [false, true].map((isBroken) => {
+      const econ = economy(0);
+      addClaim(econ.ctx, { application: 0, supplier: 1, end: 20n, relays: 90_000n, units: UNITS, session: "other" });
+      if (isBroken) setRevShare(econ, "supplier 0", ["not an address"]);
+      endBlockOf(econ, 30n);
+      if (isBroken) setRevShare(econ, "supplier 0", [addressOf("owner 0")]);
+      if (isBroken) assert.equal(keysOf(econ).length, 3);
+      endBlockOf(econ, 130n);
+      assert.deepEqual(keysOf(econ), []);
+      return applicationStake(econ);
+    });
+    assert.equal(stakesAfter[0], stakesAfter[1]);
+  });
+});
+
+suite("what a block leaves out is done in the next one", () => {
+  test("attack: claims whose settlement fails as a whole are settled in the next block", () => {
+    const econ = economy();
+    assert.deepEqual(endBlockOf(econ, 30n, CLAIMS_BY_END), ["block_part_failed"]);
+    assert.equal(keysOf(econ).length, 2);
+    assert.ok(hasClaim(econ.ctx, addressOf("supplier 0")));
+    assert.equal(endBlockOf(econ, 31n).filter((type) => type === "EventClaimSettled").length, 2);
+    assert.deepEqual(keysOf(econ), []);
+  });
+
+  test("attack: a claim whose proof was not looked at is neither expired nor slashed before it was", () => {
+    const econ = economy();
+    const [key] = keysOf(econ);
+    const claim = key === undefined ? undefined : claims.get(econ.ctx, key);
+    assert.ok(claim?.sessionHeader);
+    const { supplierOperatorAddress, sessionHeader } = claim;
+    setProof(econ.ctx, createMessage(proof.ProofSchema, { supplierOperatorAddress, sessionHeader }));
+    assert.deepEqual(endBlockOf(econ, 30n, PROOFS), ["block_part_failed", "block_part_failed"]);
+    const next = endBlockOf(econ, 31n);
+    assert.equal(next.indexOf("EventProofValidityChecked"), 0);
+    assert.ok(next.includes("EventClaimExpired") && next.includes("EventClaimSettled"));
+    assert.deepEqual(keysOf(econ), []);
+  });
+});
+
+suite("a block settles a maximum of claims", () => {
+  const SUPPLIERS_OF_ONE = 20;
+  const economyOf = (applications: number, relays: bigint): Economy => {
+    const econ = makeEconomy({
+      applicationStakes: Array.from({ length: applications }, () => STAKE),
+      supplierStakes: Array.from({ length: SUPPLIERS_OF_ONE }, () => 10n ** 6n),
+      computeUnitsPerRelay: UNITS,
+      tokenomics: { globalInflationPerClaim: 0 },
+      proofRequestProbability: 0,
+      penaltyUpokt: 1000n,
+      minStakeUpokt: 1n,
+    });
+    for (let application = 0; application < applications; application++) {
+      for (let supplier = 0; supplier < SUPPLIERS_OF_ONE; supplier++) {
+        addClaim(econ.ctx, { application, supplier, end: 20n, relays, units: UNITS });
+      }
+    }
+    return econ;
+  };
+  const count = (types: readonly string[], name: string): number => types.filter((type) => type === name).length;
+  const difficultyOf = ({ ctx }: Economy): unknown => {
+    const { targetHash, numRelaysEma } = difficulties.get(ctx, SERVICE) ?? {};
+    return [targetHash, numRelaysEma];
+  };
+  const SETTLED = "EventClaimSettled";
+  const MOVED = "EventRelayMiningDifficultyUpdated";
+
+  test("attack: claims of a whole session's end that are too many for one block are settled in the next ones, by whole sessions", () => {
+    const econ = economyOf(120, 100n);
+    addClaim(econ.ctx, { application: 0, supplier: 0, end: 21n, relays: 100n, units: UNITS });
+    const blocks = [30n, 31n].map((height) => endBlockOf(econ, height));
+    const few = economyOf(12, 1_000n);
+    endBlockOf(few, 30n);
+    assert.deepEqual(difficultyOf(econ), difficultyOf(few));
+    for (const height of [32n, 33n]) blocks.push(endBlockOf(econ, height));
+    assert.deepEqual(
+      blocks.map((types) => count(types, SETTLED)),
+      [2_000, 400, 1, 0],
+    );
+    // As one settlement: for the sum of the relays.
+    assert.deepEqual(
+      blocks.map((types) => count(types, MOVED)),
+      [0, 1, 1, 0],
+    );
+    for (let at = 2; at < 120; at++) assert.equal(applicationStake(econ, at), applicationStake(econ, 1));
   });
 });

@@ -1,5 +1,5 @@
 import { createMessage, tokenomics } from "@turnpike/proto";
-import { messageCodec, noKey } from "../../state/codecs.ts";
+import { messageCodec, noKey, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 
@@ -13,6 +13,14 @@ export const tokenomicsParams = new Collection({
   key: noKey,
   value: messageCodec(tokenomics.ParamsSchema),
   stored: { prefixBytes: "p_tokenomics".length },
+});
+
+/** Relays by service that were settled of sessions with one end, until the last of these sessions is settled. */
+export const relaysOfPart = new Collection({
+  module: TOKENOMICS_MODULE,
+  prefix: Uint8Array.of(1),
+  key: textCodec,
+  value: uint64Codec,
 });
 
 /** The parameters. */

@@ -1,0 +1,68 @@
+import { isClaimDue } from "@turnpike/protocol";
+import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
+import type { Context } from "../../state/context.ts";
+import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
+import { claimsByEnd, claimsBySupplier, getClaim } from "./state.ts";
+
+/** A session with claims that are not settled yet. */
+export interface UnsettledSession {
+  readonly sessionId: string;
+  readonly sessionEndHeight: bigint;
+  readonly applicationAddress: string;
+  /** Operator addresses of its claims, in their order. */
+  readonly operators: readonly string[];
+}
+
+function nextSessionEnd(ctx: Context, from: bigint): bigint | undefined {
+  for (const [[end]] of claimsByEnd.entries(ctx, { from: uint64Codec.encode(from) })) return end;
+  return undefined;
+}
+
+function sessionsOfEnd(ctx: Context, sessionEndHeight: bigint): UnsettledSession[] {
+  const operatorsBySession = new Map<string, [string, ...string[]]>();
+  for (const [[, [sessionId, operator]]] of claimsByEnd.entries(ctx, {
+    within: uint64Codec.encode(sessionEndHeight),
+  })) {
+    const operators = operatorsBySession.get(sessionId);
+    if (operators === undefined) operatorsBySession.set(sessionId, [operator]);
+    else operators.push(operator);
+  }
+  return [...operatorsBySession].map(([sessionId, operators]) => {
+    // Claims of one session name one application: its address is part of the session's id.
+    const applicationAddress = getClaim(ctx, sessionId, operators[0])?.sessionHeader?.applicationAddress ?? "";
+    return { sessionId, sessionEndHeight, applicationAddress, operators };
+  });
+}
+
+/**
+ * Sessions whose claims are due at this block or were due before, the oldest end first, then by id. They are found by what is
+ * stored and not by one height, so that claims that a block left out are due in the next one.
+ */
+export function dueSessions(ctx: Context): UnsettledSession[] {
+  const sessions: UnsettledSession[] = [];
+  for (let end = nextSessionEnd(ctx, 0n); end !== undefined; end = nextSessionEnd(ctx, end + 1n)) {
+    // A later end can be due before an earlier one, when windows were shortened in between.
+    if (!isClaimDue(protocolParams(getSharedParamsAt(ctx, end)), end, ctx.block.heightBlocks)) continue;
+    for (const session of sessionsOfEnd(ctx, end)) sessions.push(session);
+  }
+  return sessions;
+}
+
+/** Applications with a claim that was due and is not settled: their stakes stay until then. */
+export function applicationsWithDueClaims(ctx: Context): ReadonlySet<string> {
+  return new Set(dueSessions(ctx).map(({ applicationAddress }) => applicationAddress));
+}
+
+/** True while a supplier has a claim: its stake stays until then. */
+export function hasClaim(ctx: Context, operatorAddress: string): boolean {
+  for (const _ of claimsBySupplier.entries(ctx, { within: endedTextCodec.encode(operatorAddress) })) return true;
+  return false;
+}
+
+/** First height of the oldest session that has a claim; undefined without one. What was true in it stays until it is settled. */
+export function oldestClaimedStart(ctx: Context): bigint | undefined {
+  for (const [[, [sessionId, operator]]] of claimsByEnd.entries(ctx)) {
+    return getClaim(ctx, sessionId, operator)?.sessionHeader?.sessionStartBlockHeight;
+  }
+  return undefined;
+}
