@@ -24,6 +24,9 @@ import {
 } from "./state.ts";
 import { forEvent } from "./unstake.ts";
 
+/** Maximum number of configurations that a block handles. */
+export const MAX_CONFIGS_PER_BLOCK = 1_000;
+
 /** Emits which configurations begin with the session that this block begins. */
 export function activateConfigs(ctx: Context): void {
   const activationHeight = ctx.block.heightBlocks;
