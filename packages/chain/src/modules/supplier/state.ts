@@ -6,6 +6,7 @@ import {
   messageCodec,
   noKey,
   pairCodec,
+  rawCodec,
   slashEndedTextCodec,
   textCodec,
   uint64Codec,
@@ -104,6 +105,21 @@ export const configsByDeactivation = new Collection({
   },
 });
 
+/** Last key of {@link configsByActivation} whose event a block emitted, while more of them are due. */
+export const lastActivated = new Collection({
+  module,
+  prefix: Uint8Array.of(7),
+  key: noKey,
+  value: rawCodec,
+});
+/** Session end until which suppliers are due to leave that no block let go yet. */
+export const unfinishedUnbonding = new Collection({
+  module,
+  prefix: Uint8Array.of(8),
+  key: noKey,
+  value: uint64Codec,
+});
+
 /** The parameters. */
 export function getSupplierParams(ctx: Context): supplier.Params {
   return supplierParams.get(ctx, undefined) ?? createMessage(supplier.ParamsSchema);
@@ -114,15 +130,23 @@ export function getDehydratedSupplier(ctx: Context, operatorAddress: string): sh
   return suppliers.get(ctx, operatorAddress);
 }
 
-/** All configurations of a supplier, of one service or of all, by service and activation height. */
+/** The first items of a list, without reading more of it. */
+export function firstOf<T>(items: Iterable<T>, maximum: number): T[] {
+  const first: T[] = [];
+  if (maximum <= 0) return first;
+  for (const item of items) if (first.push(item) >= maximum) break;
+  return first;
+}
+
+/** The configurations of a supplier, of one service or of all, by service and activation height: all, or the first ones. */
 export function getSupplierConfigs(
   ctx: Context,
   operatorAddress: string,
-  serviceId?: string,
+  { serviceId, maximum = Number.POSITIVE_INFINITY }: { readonly serviceId?: string; readonly maximum?: number } = {},
 ): shared.ServiceConfigUpdate[] {
   const operator = slashEndedTextCodec.encode(operatorAddress);
   const within = serviceId === undefined ? operator : concatBytes(operator, slashEndedTextCodec.encode(serviceId));
-  return [...configsByOperator.entries(ctx, { within })].flatMap(([[, [service, height]]]) => {
+  return firstOf(configsByOperator.entries(ctx, { within }), maximum).flatMap(([[, [service, height]]]) => {
     return serviceConfigs.get(ctx, [service, [height, operatorAddress]]) ?? [];
   });
 }
@@ -170,7 +194,7 @@ export function getActiveServiceConfig(
   ctx: Context,
   { operatorAddress, serviceId, height }: { operatorAddress: string; serviceId: string; height: bigint },
 ): shared.ServiceConfigUpdate | undefined {
-  return getSupplierConfigs(ctx, operatorAddress, serviceId).findLast((update) => isConfigActive(update, height));
+  return getSupplierConfigs(ctx, operatorAddress, { serviceId }).findLast((update) => isConfigActive(update, height));
 }
 
 /**
