@@ -12,7 +12,7 @@ import {
   uint64Codec,
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const SUPPLIER_MODULE = "supplier";
@@ -118,6 +118,17 @@ export const unfinishedUnbonding = new Collection({
   prefix: Uint8Array.of(8),
   key: noKey,
   value: uint64Codec,
+});
+
+/**
+ * Operators whose suppliers never had services. A supplier without a history may have had some: they are pruned while it unbonds.
+ * The real chain has nothing like it, so it costs no gas.
+ */
+export const neverServed = new Collection({
+  module,
+  prefix: Uint8Array.of(9),
+  key: textCodec,
+  value: NOTHING,
 });
 
 /** The parameters. */
@@ -254,5 +265,6 @@ export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUp
 export function removeSupplier(ctx: Context, operatorAddress: string): void {
   for (const update of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, update);
   unstakingSuppliers.remove(ctx, operatorAddress);
+  neverServed.remove(unmetered(ctx), operatorAddress);
   suppliers.remove(ctx, operatorAddress);
 }
