@@ -218,8 +218,9 @@ export class StateMachine {
   }
 }
 
-function exportedModule(ctx: Context, { schema, export: exported, extra }: ModuleGenesis): unknown {
-  const message = toApiJson(schema, exported(ctx));
+function exportedModule(ctx: Context, genesis: ModuleGenesis): unknown {
+  const { schema, extra } = genesis;
+  const message = toApiJson(schema, genesis.export(ctx));
   const value = extra?.export(ctx);
   return extra === undefined || value === undefined ? message : { ...(message as object), [extra.field]: value };
 }

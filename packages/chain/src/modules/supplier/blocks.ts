@@ -101,7 +101,7 @@ export function unbondSuppliers(ctx: Context): void {
   const sessionEndHeight = isSessionEnd(getSharedParams(ctx), height) ? height : unfinished;
   if (sessionEndHeight === undefined) return;
   let remaining = MAX_CONFIGS_PER_BLOCK;
-  for (const [operatorAddress] of [...unstakingSuppliers.entries(ctx)]) {
+  for (const [operatorAddress] of unstakingSuppliers.entries(ctx)) {
     const found = getDehydratedSupplier(ctx, operatorAddress);
     if (found === undefined || found.unstakeSessionEndHeight === 0n) {
       unstakingSuppliers.remove(ctx, operatorAddress);
