@@ -1,4 +1,4 @@
-import { AppError, isAppError } from "@turnpike/base";
+import { AppError, isAppError, isRecord } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
 import { spendableUpokt } from "../modules/bank/balances.ts";
@@ -7,7 +7,14 @@ import { parseAddress } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
-import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
+import type {
+  MessageHandler,
+  Module,
+  ModuleGenesis,
+  QueryAnswer,
+  QueryHandler,
+  ValidatorUpdate,
+} from "../state/module.ts";
 import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
 import { valuesFault } from "../state/read-message.ts";
@@ -116,7 +123,7 @@ export class StateMachine {
     return Object.fromEntries(
       this.#modules.flatMap(({ name, genesis, jsonGenesis }) => {
         if (jsonGenesis !== undefined) return [[name, jsonGenesis.export(ctx)]];
-        return genesis === undefined ? [] : [[name, toApiJson(genesis.schema, genesis.export(ctx))]];
+        return genesis === undefined ? [] : [[name, exportedModule(ctx, genesis)]];
       }),
     );
   }
@@ -219,6 +226,20 @@ export class StateMachine {
   }
 }
 
+function exportedModule(ctx: Context, genesis: ModuleGenesis): unknown {
+  const { schema, extra } = genesis;
+  const message = toApiJson(schema, genesis.export(ctx));
+  const value = extra?.export(ctx);
+  return extra === undefined || value === undefined ? message : { ...(message as object), [extra.field]: value };
+}
+
+/** JSON of a module in two: the message of the real chain, and the field that this chain has beside it. */
+function splitExtra({ extra }: ModuleGenesis, json: unknown): { readonly message: unknown; readonly extra?: unknown } {
+  if (extra === undefined || !isRecord(json)) return { message: json };
+  const { [extra.field]: value, ...message } = json;
+  return { message, ...(value === undefined ? {} : { extra: value }) };
+}
+
 // A genesis that makes a module throw is refused like one that it finds invalid, so that no block meets it.
 function initModule(
   ctx: Context,
@@ -231,12 +252,14 @@ function initModule(
   try {
     const first = jsonGenesis?.init(ctx, json, runTx) ?? [];
     if (genesis === undefined) return first;
-    const read = fromApiJson(genesis.schema, json ?? {});
+    const { message: plain, extra } = splitExtra(genesis, json ?? {});
+    const read = fromApiJson(genesis.schema, plain);
     if (!read.ok) throw invalid(read.fault);
     const fault = valuesFault(genesis.schema, read.message);
     // The module's own words come first: they name the entry.
     const updates = genesis.init(ctx, read.message) ?? [];
     if (fault !== undefined) throw invalid(fault);
+    if (extra !== undefined) genesis.extra?.init(ctx, extra);
     return first.concat(updates);
   } catch (cause) {
     if (isAppError(cause, "CONFIG_INVALID")) throw cause;

@@ -43,6 +43,16 @@ export interface ModuleGenesis {
   /** Fills the state; may name the chain's first validators. */
   init(ctx: Context, state: Message): readonly ValidatorUpdate[] | undefined;
   export(ctx: Context): Message;
+  readonly extra?: ExtraGenesis;
+}
+
+/** A field beside those of the real chain's message; an export leaves it out where there is nothing to keep. */
+export interface ExtraGenesis {
+  readonly field: string;
+  /** Runs after the module's own `init`; without the field it does not run. @throws AppError CONFIG_INVALID */
+  init(ctx: Context, json: unknown): void;
+  /** Undefined for no field. */
+  export(ctx: Context): unknown;
 }
 
 /** What a module reads from `app_state` as JSON, where it is no proto message. */
@@ -114,11 +124,13 @@ export function moduleGenesis<Desc extends DescMessage>(
   parts: {
     init(ctx: Context, state: MessageShape<Desc>): readonly ValidatorUpdate[] | undefined;
     export(ctx: Context): MessageShape<Desc>;
+    readonly extra?: ExtraGenesis;
   },
 ): ModuleGenesis {
   return {
     schema,
     init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>),
     export: (ctx) => parts.export(ctx),
+    ...(parts.extra === undefined ? {} : { extra: parts.extra }),
   };
 }

@@ -83,6 +83,38 @@ suite("overlay", () => {
     assert.deepEqual(seen, [1, 3, 4]);
   });
 
+  test("a long walk that deletes and writes at each step sees what a sorted map has", () => {
+    for (const reverse of [false, true]) {
+      const [base, model] = [new Overlay(EMPTY), new Map<string, Uint8Array>()];
+      const state = new Overlay(base);
+      const keyOf = (n: number): Uint8Array => Uint8Array.of(1, n >>> 8, n & 255);
+      const write = (to: Overlay, n: number): void => {
+        to.set(keyOf(n), Uint8Array.of(n & 7));
+        model.set(bytesToText(keyOf(n)), Uint8Array.of(n & 7));
+      };
+      for (let n = 0; n < 4_000; n++) write(n % 2 === 0 ? base : state, n * 4);
+      const prefix = Uint8Array.of(1);
+      let [steps, ahead] = [0, 0];
+      for (const [one] of state.range({ prefix, reverse })) {
+        const n = ((one[1] ?? 0) << 8) | (one[2] ?? 0);
+        assert.deepEqual(model.get(bytesToText(one)), Uint8Array.of(n & 7));
+        if (n % 4 !== 0) ahead++;
+        steps++;
+        state.delete(one);
+        model.delete(bytesToText(one));
+        // One behind the walk, which it does not meet, and one ahead, which it does.
+        if (n % 40 === 0) for (const by of [-1, 1]) if (n + by > 0) write(state, n + by);
+        if (n % 4_000 === 0) for (let i = 0; i < 40; i++) state.delete(keyOf(40_000 + n + i));
+      }
+      assert.equal(ahead, reverse ? 399 : 400);
+      assert.equal(steps, 4_000 + ahead);
+      assert.deepEqual(
+        [...state.range({ prefix })].map(([k, v]) => [bytesToText(k), bytesToText(v)]),
+        expected(model, { prefix }),
+      );
+    }
+  });
+
   test("a caller who changes its bytes later does not change the state; what is as before is no change", () => {
     const base = new Overlay(EMPTY);
     const value = Uint8Array.of(7);

@@ -16,6 +16,9 @@ const MAX_DERIVED = 8;
 const MOST_READS = 10_000;
 const MOST_KEPT_BYTES = 2_048;
 
+/** New keys beside the list of all, where that is short. */
+const MOST_RECENT = 256;
+
 interface Derived {
   readonly derivation: Derivation<unknown>;
   readonly prefix: string;
@@ -27,6 +30,18 @@ interface Derived {
 interface Bounds {
   readonly low: string;
   readonly high: string | undefined;
+}
+
+/** Place of the first of sorted keys that is not before this one. */
+function place(keys: readonly string[], key: string): number {
+  let low = 0;
+  let high = keys.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((keys[middle] ?? "") < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function boundsOf({ prefix, from, to }: RangeOptions): Bounds {
@@ -49,7 +64,10 @@ export class Overlay implements StateView {
   // What the state below gave, so that it is not asked again.
   readonly #reads = new Map<string, Bytes | undefined>();
   readonly #writes = new Map<string, Bytes | undefined>();
-  readonly #sorted: string[] = [];
+  // Keys of the writes, in order. New ones are in a short list of their own: one that is written while a long range is walked
+  // would move all that are behind it.
+  #sorted: string[] = [];
+  readonly #recent: string[] = [];
   #unsorted: string[] = [];
   // Of prefixes under which something was written here.
   readonly #derived: Derived[] = [];
@@ -154,14 +172,15 @@ export class Overlay implements StateView {
   /** Discards everything that was written. */
   discard(): void {
     this.#writes.clear();
-    this.#sorted.length = 0;
+    this.#sorted = [];
+    this.#recent.length = 0;
     this.#unsorted = [];
     this.#derived.length = 0;
   }
 
   /** What differs from the state below, in the order of the keys. */
   changes(): StateChange[] {
-    this.#sort();
+    this.#mergeRecent();
     const changes: StateChange[] = [];
     for (const text of this.#sorted) {
       const key = textToBytes(text);
@@ -204,36 +223,46 @@ export class Overlay implements StateView {
   #sort(): void {
     if (this.#unsorted.length === 0) return;
     if (this.#unsorted.length > 32) {
-      for (const key of this.#unsorted) this.#sorted.push(key);
-      this.#unsorted = [];
-      this.#sorted.sort((a, b) => (a < b ? -1 : 1));
-      return;
+      for (const key of this.#unsorted) this.#recent.push(key);
+      this.#recent.sort((a, b) => (a < b ? -1 : 1));
+    } else {
+      for (const key of this.#unsorted) this.#recent.splice(place(this.#recent, key), 0, key);
     }
-    for (const key of this.#unsorted) this.#sorted.splice(this.#place(key), 0, key);
     this.#unsorted = [];
+    // As a part of all keys, so that each of them is merged a bounded number of times.
+    if (this.#recent.length > MOST_RECENT + (this.#sorted.length >>> 4)) this.#mergeRecent();
   }
 
-  // Place of the first key that is not before this one.
-  #place(key: string): number {
-    let low = 0;
-    let high = this.#sorted.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#sorted[middle] ?? "") < key) low = middle + 1;
-      else high = middle;
+  #mergeRecent(): void {
+    const added = this.#recent.concat(this.#unsorted).sort((a, b) => (a < b ? -1 : 1));
+    this.#recent.length = 0;
+    this.#unsorted = [];
+    if (added.length === 0) return;
+    const merged: string[] = [];
+    let next = 0;
+    for (const key of this.#sorted) {
+      for (let one = added[next]; one !== undefined && one < key; one = added[++next]) merged.push(one);
+      merged.push(key);
     }
-    return low;
+    for (let one = added[next]; one !== undefined; one = added[++next]) merged.push(one);
+    this.#sorted = merged;
   }
 
   #after(last: string | undefined, low: string, high: string | undefined): string | undefined {
     this.#sort();
-    const key = this.#sorted[this.#place(last === undefined ? low : `${last}\0`)];
+    const from = last === undefined ? low : `${last}\0`;
+    const sorted = this.#sorted[place(this.#sorted, from)];
+    const recent = this.#recent[place(this.#recent, from)];
+    const key = recent === undefined || (sorted !== undefined && sorted < recent) ? sorted : recent;
     return key === undefined || (high !== undefined && key >= high) ? undefined : key;
   }
 
   #before(end: string | undefined, low: string): string | undefined {
     this.#sort();
-    const key = this.#sorted[(end === undefined ? this.#sorted.length : this.#place(end)) - 1];
+    const lastOf = (keys: readonly string[]): string | undefined =>
+      keys[(end === undefined ? keys.length : place(keys, end)) - 1];
+    const [sorted, recent] = [lastOf(this.#sorted), lastOf(this.#recent)];
+    const key = recent === undefined || (sorted !== undefined && sorted > recent) ? sorted : recent;
     return key === undefined || key < low ? undefined : key;
   }
 }

@@ -1,5 +1,7 @@
+import { concatBytes } from "@turnpike/base";
+import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { supplier } from "@turnpike/proto";
+import { type shared, supplier } from "@turnpike/proto";
 import { isSessionEnd, isSessionStart, mayPruneConfig, unbondingEndHeight } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
@@ -14,24 +16,45 @@ import {
   configsByActivation,
   configsByDeactivation,
   DEFAULT_SUPPLIER_PARAMS,
+  firstOf,
   getDehydratedSupplier,
+  getSupplierConfigs,
   getSupplierParams,
+  lastActivated,
   removeServiceConfig,
   removeSupplier,
   SUPPLIER_MODULE,
   serviceConfigs,
+  unfinishedUnbonding,
   unstakingSuppliers,
 } from "./state.ts";
 import { forEvent } from "./unstake.ts";
 
-/** Emits which configurations begin with the session that this block begins. */
+/**
+ * Maximum number of configurations that a block reports as begun, that it prunes, and that it removes with suppliers that leave. A
+ * supplier may have thousands of services, and all of its configurations end or begin at one height; no gas pays for it there.
+ */
+export const MAX_CONFIGS_PER_BLOCK = 1_000;
+
+/** Emits which configurations begin with the session that this block begins, and in the next blocks those above the maximum. */
 export function activateConfigs(ctx: Context): void {
-  const activationHeight = ctx.block.heightBlocks;
-  if (!isSessionStart(getSharedParams(ctx), activationHeight)) return;
-  const within = uint64Codec.encode(activationHeight);
-  for (const [[, [serviceId, operatorAddress]]] of configsByActivation.entries(ctx, { within })) {
+  const height = ctx.block.heightBlocks;
+  const last = lastActivated.get(ctx, undefined);
+  if (last === undefined && !isSessionStart(getSharedParams(ctx), height)) return;
+  const from = last === undefined ? uint64Codec.encode(height) : concatBytes(last, Uint8Array.of(0));
+  const to = uint64Codec.encode(height + 1n);
+  let key: Bytes | undefined;
+  let remaining = MAX_CONFIGS_PER_BLOCK;
+  for (const [next, value] of configsByActivation.rawEntries(ctx, { from, to })) {
+    if (remaining-- === 0) {
+      if (key !== undefined) lastActivated.set(ctx, undefined, key);
+      return;
+    }
+    key = next;
+    const [[activationHeight, [serviceId, operatorAddress]]] = configsByActivation.decode(next, value);
     emit(ctx, supplier.EventSupplierServiceConfigActivatedSchema, { operatorAddress, serviceId, activationHeight });
   }
+  if (last !== undefined) lastActivated.remove(ctx, undefined);
 }
 
 /** Gives a stake back; when that fails the supplier goes all the same, and its stake stays where it is. */
@@ -52,11 +75,32 @@ function returnStake(ctx: Context, found: NonNullable<ReturnType<typeof getDehyd
   });
 }
 
-/** At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking. */
+function unbond(
+  ctx: Context,
+  found: shared.Supplier,
+  at: { sessionEndHeight: bigint; unbondingEndHeight: bigint },
+): void {
+  const minStake = coinAmount(getSupplierParams(ctx).minStake ?? DEFAULT_SUPPLIER_PARAMS.minStake);
+  const { VOLUNTARY, BELOW_MIN_STAKE } = supplier.SupplierUnbondingReason;
+  returnStake(ctx, found);
+  removeSupplier(ctx, found.operatorAddress);
+  emit(ctx, supplier.EventSupplierUnbondingEndSchema, {
+    supplier: forEvent(found),
+    reason: coinAmount(found.stake) < minStake ? BELOW_MIN_STAKE : VOLUNTARY,
+    ...at,
+  });
+}
+
+/**
+ * At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking. Those above the
+ * maximum of the block go in the next ones.
+ */
 export function unbondSuppliers(ctx: Context): void {
   const height = ctx.block.heightBlocks;
-  if (!isSessionEnd(getSharedParams(ctx), height)) return;
-  const minStake = coinAmount(getSupplierParams(ctx).minStake ?? DEFAULT_SUPPLIER_PARAMS.minStake);
+  const unfinished = unfinishedUnbonding.get(ctx, undefined);
+  const sessionEndHeight = isSessionEnd(getSharedParams(ctx), height) ? height : unfinished;
+  if (sessionEndHeight === undefined) return;
+  let remaining = MAX_CONFIGS_PER_BLOCK;
   for (const [operatorAddress] of unstakingSuppliers.entries(ctx)) {
     const found = getDehydratedSupplier(ctx, operatorAddress);
     if (found === undefined || found.unstakeSessionEndHeight === 0n) {
@@ -65,19 +109,21 @@ export function unbondSuppliers(ctx: Context): void {
     }
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
-    if (endHeight > height || hasClaim(ctx, operatorAddress)) continue;
+    if (endHeight > sessionEndHeight || hasClaim(ctx, operatorAddress)) continue;
+    if (remaining <= 0) {
+      unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
+      return;
+    }
+    const configs = getSupplierConfigs(ctx, operatorAddress, { maximum: remaining });
+    const hasMore = configs.length === remaining;
+    remaining -= Math.max(1, configs.length);
     runPart(ctx, { part: "unbonding", item: operatorAddress }, (branch) => {
-      returnStake(branch, found);
-      removeSupplier(branch, operatorAddress);
-      const { VOLUNTARY, BELOW_MIN_STAKE } = supplier.SupplierUnbondingReason;
-      emit(branch, supplier.EventSupplierUnbondingEndSchema, {
-        supplier: forEvent(found),
-        reason: coinAmount(found.stake) < minStake ? BELOW_MIN_STAKE : VOLUNTARY,
-        sessionEndHeight: height,
-        unbondingEndHeight: endHeight,
-      });
+      if (!hasMore) return unbond(branch, found, { sessionEndHeight, unbondingEndHeight: endHeight });
+      for (const update of configs) removeServiceConfig(branch, update);
     });
   }
+  if (remaining <= 0) unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
+  else if (unfinished !== undefined) unfinishedUnbonding.remove(ctx, undefined);
 }
 
 /** The first height not below `from` at which configurations ended, until this block. */
@@ -88,23 +134,28 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
 }
 
 /**
- * Prunes ended configurations once no proof and no held claim can need them. Those that ended at one height go together, so that a block
- * in which none goes costs as much as there are such heights, however many suppliers there are.
+ * Prunes ended configurations once no proof and no held claim can need them, the oldest first. Those that ended at one height go
+ * together, up to the maximum of a block, so that a block in which none goes costs as much as there are such heights, however many
+ * suppliers there are.
  */
 export function pruneConfigs(ctx: Context): void {
   const current = ctx.block.heightBlocks;
   const heldStart = oldestClaimedStart(ctx);
+  let remaining = MAX_CONFIGS_PER_BLOCK;
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
     if (heldStart !== undefined && ended > heldStart) return;
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
     const within = uint64Codec.encode(ended);
+    const keys = firstOf(configsByDeactivation.entries(ctx, { within }), remaining).map(([key]) => key);
     runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {
-      for (const [key] of configsByDeactivation.entries(branch, { within })) {
+      for (const key of keys) {
         const [, [serviceId, [operatorAddress, activationHeight]]] = key;
         const update = serviceConfigs.get(branch, [serviceId, [activationHeight, operatorAddress]]);
         if (update === undefined) configsByDeactivation.remove(branch, key);
         else removeServiceConfig(branch, update);
       }
     });
+    remaining -= keys.length;
+    if (remaining <= 0) return;
   }
 }

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, supplier } from "@turnpike/proto";
 import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hostile.ts";
-import { AUTHORITY, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
+import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
 import { getBalance } from "../bank/balances.ts";
+import { getSharedParams, sharedParams } from "../shared/state.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
 import { getSupplier } from "./state.ts";
 import { supplierModule } from "./supplier-module.ts";
@@ -71,6 +72,46 @@ suite("suppliers: hostile input", () => {
     const back = { ...stakeOf(operator), ownerAddress: stranger, services: [] };
     assert.ok(chain.run(7n, supplier.MsgStakeSupplierSchema, back).ok);
     assert.equal(chain.run(8n, supplier.MsgStakeSupplierSchema, stakeOf(operator)).ok, false);
+  });
+
+  test("attack: an owner's stake leaves an unbonding supplier at once, when its ended services were pruned", () => {
+    const chain = new TestChain();
+    const [owner, operator, second] = [1, 2, 3].map((n) => addressText(new Uint8Array(20).fill(n))) as [
+      string,
+      string,
+      string,
+    ];
+    for (const address of [owner, operator, second]) fund(chain.at(1n), address, 10_000_000n);
+    const params = getSharedParams(chain.at(1n));
+    sharedParams.set(chain.at(1n), undefined, { ...params, supplierUnbondingPeriodSessions: 1_000n });
+    const balance = (): bigint => getBalance(chain.at(60n), bytesOfAddress(owner), "upokt");
+    const parties = { ownerAddress: owner, operatorAddress: operator };
+    assert.ok(chain.run(1n, supplier.MsgStakeSupplierSchema, { ...stakeOf(operator), ...parties }).ok);
+    const unstake = createMessage(supplier.MsgUnstakeSupplierSchema, { signer: operator, operatorAddress: operator });
+    assert.ok(chain.run(15n, supplier.MsgUnstakeSupplierSchema, unstake).ok);
+    for (let height = 15n; height < 60n; height++) chain.block(height);
+    assert.deepEqual(getSupplier(chain.at(60n), operator)?.serviceConfigHistory, []);
+    const before = balance();
+    const outcome = chain.run(60n, supplier.MsgStakeSupplierSchema, { ...stakeOf(operator), ownerAddress: second });
+    assert.match(outcome.ok ? "" : outcome.fault.text, /is not allowed to update the owner address/);
+    assert.equal(balance(), before);
+  });
+
+  test("attack: a stranger that stakes under an operator's address and unstakes at once does not keep it out either", () => {
+    const chain = new TestChain();
+    const [stranger, operator] = [ANNA, addressText(new Uint8Array(20).fill(2))];
+    for (const address of [stranger, operator]) fund(chain.at(1n), address, 10_000_000n);
+    const parties = { signer: stranger, ownerAddress: stranger, operatorAddress: operator };
+    assert.ok(chain.run(5n, supplier.MsgStakeSupplierSchema, { ...stakeOf(stranger), ...parties, services: [] }).ok);
+    const unstake = createMessage(supplier.MsgUnstakeSupplierSchema, { signer: stranger, operatorAddress: operator });
+    assert.ok(chain.run(5n, supplier.MsgUnstakeSupplierSchema, unstake).ok);
+    const exported = machine.exportGenesis(chain.state, blockAt(5n));
+    const copy = new TestChain(JSON.parse(JSON.stringify(exported)) as Record<string, unknown>);
+    for (const one of [chain, copy]) {
+      const outcome = one.run(6n, supplier.MsgStakeSupplierSchema, stakeOf(operator));
+      assert.ok(outcome.ok, outcome.ok ? "" : outcome.fault.text);
+      assert.equal(getSupplier(one.at(6n), operator)?.ownerAddress, operator);
+    }
   });
 
   test("stakes that are no amount are refused by the mempool with the module's code", () => {

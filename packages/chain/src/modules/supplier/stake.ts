@@ -3,7 +3,7 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { nextSessionStartHeight, sessionAt } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus, type GrpcStatusName } from "../../state/grpc-status.ts";
 import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
@@ -21,8 +21,10 @@ import {
   endedHistory,
   getSupplier,
   getSupplierParams,
+  neverServed,
   SUPPLIER_MODULE,
   setSupplier,
+  suppliers,
 } from "./state.ts";
 
 const OPERATOR_ONLY = "only the operator account is authorized to update the service configurations";
@@ -124,18 +126,23 @@ interface Changed {
 /**
  * True when an operator stakes for another owner than the one who named it without its consent. An owner alone can stake for any
  * operator address, and services need the operator's signature: without any, the operator never agreed, did no work and has nothing
- * to be slashed for. The real chain refuses it, so that anyone can keep an operator out for a minimum stake.
+ * to be slashed for, so that its stake need not unbond. The real chain refuses it, so that anyone can keep an operator out for a
+ * minimum stake.
  */
-function isTakenBack(found: shared.Supplier, { signer, ownerAddress }: supplier.MsgStakeSupplier): boolean {
+function isTakenBack(
+  ctx: Context,
+  found: shared.Supplier,
+  { signer, ownerAddress }: supplier.MsgStakeSupplier,
+): boolean {
   const isOperator = signer === found.operatorAddress && signer !== found.ownerAddress;
-  return isOperator && ownerAddress !== found.ownerAddress && found.serviceConfigHistory.length === 0;
+  return isOperator && ownerAddress !== found.ownerAddress && neverServed.has(unmetered(ctx), signer);
 }
 
 function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outcome<Changed> {
   const { ownerAddress, operatorAddress, signer } = message;
   const nextStart = (): bigint => nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
   const stored = getSupplier(ctx, operatorAddress);
-  const replaced = stored !== undefined && isTakenBack(stored, message) ? stored : undefined;
+  const replaced = stored !== undefined && isTakenBack(ctx, stored, message) ? stored : undefined;
   const current = replaced === undefined ? stored : undefined;
   const stake = message.stake ?? current?.stake;
   if (stake === undefined) {
@@ -192,6 +199,16 @@ function missingService(ctx: Context, { services }: supplier.MsgStakeSupplier): 
   return refused("InvalidArgument", SUPPLIER.serviceNotFound, `service ${goQuoted(missing.serviceId)} does not exist`);
 }
 
+function noteServices(
+  ctx: Context,
+  { operatorAddress }: shared.Supplier,
+  change: { isNew: boolean; hasServices: boolean },
+): void {
+  const free = unmetered(ctx);
+  if (change.hasServices) neverServed.remove(free, operatorAddress);
+  else if (change.isNew) neverServed.set(free, operatorAddress, undefined);
+}
+
 /**
  * Stakes a supplier or changes it. The stake moves at once, up or down; services change at the start of the next session.
  * On a fault the caller's writes must be undone.
@@ -211,6 +228,7 @@ export function stakeSupplier(
   }
   const missing = missingService(ctx, message);
   if (missing !== undefined) return missing;
+  const isNew = !suppliers.has(unmetered(ctx), message.operatorAddress);
   const changed = changedSupplier(ctx, message);
   if (!changed.ok) return changed;
   const { supplier: found, oldStake, cancels, replaced } = changed.value;
@@ -225,6 +243,7 @@ export function stakeSupplier(
   const paid = pay(ctx, signer.value, owner.value, { old: oldStake, now });
   if (!paid.ok) return paid;
   setSupplier(ctx, found);
+  noteServices(ctx, found, { isNew, hasServices: message.services.length > 0 });
   const height = ctx.block.heightBlocks;
   const sessionEndHeight = sessionAt(getSharedParams(ctx), height).endHeight;
   if (cancels) {

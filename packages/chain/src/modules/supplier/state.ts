@@ -6,12 +6,13 @@ import {
   messageCodec,
   noKey,
   pairCodec,
+  rawCodec,
   slashEndedTextCodec,
   textCodec,
   uint64Codec,
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const SUPPLIER_MODULE = "supplier";
@@ -104,6 +105,32 @@ export const configsByDeactivation = new Collection({
   },
 });
 
+/** Last key of {@link configsByActivation} whose event a block emitted, while more of them are due. */
+export const lastActivated = new Collection({
+  module,
+  prefix: Uint8Array.of(7),
+  key: noKey,
+  value: rawCodec,
+});
+/** Session end until which suppliers are due to leave that no block let go yet. */
+export const unfinishedUnbonding = new Collection({
+  module,
+  prefix: Uint8Array.of(8),
+  key: noKey,
+  value: uint64Codec,
+});
+
+/**
+ * Operators whose suppliers never had services. A supplier without a history may have had some: they are pruned while it unbonds.
+ * The real chain has nothing like it, so it costs no gas.
+ */
+export const neverServed = new Collection({
+  module,
+  prefix: Uint8Array.of(9),
+  key: textCodec,
+  value: NOTHING,
+});
+
 /** The parameters. */
 export function getSupplierParams(ctx: Context): supplier.Params {
   return supplierParams.get(ctx, undefined) ?? createMessage(supplier.ParamsSchema);
@@ -114,15 +141,23 @@ export function getDehydratedSupplier(ctx: Context, operatorAddress: string): sh
   return suppliers.get(ctx, operatorAddress);
 }
 
-/** All configurations of a supplier, of one service or of all, by service and activation height. */
+/** The first items of a list, without reading more of it. */
+export function firstOf<T>(items: Iterable<T>, maximum: number): T[] {
+  const first: T[] = [];
+  if (maximum <= 0) return first;
+  for (const item of items) if (first.push(item) >= maximum) break;
+  return first;
+}
+
+/** The configurations of a supplier, of one service or of all, by service and activation height: all, or the first ones. */
 export function getSupplierConfigs(
   ctx: Context,
   operatorAddress: string,
-  serviceId?: string,
+  { serviceId, maximum = Number.POSITIVE_INFINITY }: { readonly serviceId?: string; readonly maximum?: number } = {},
 ): shared.ServiceConfigUpdate[] {
   const operator = slashEndedTextCodec.encode(operatorAddress);
   const within = serviceId === undefined ? operator : concatBytes(operator, slashEndedTextCodec.encode(serviceId));
-  return [...configsByOperator.entries(ctx, { within })].flatMap(([[, [service, height]]]) => {
+  return firstOf(configsByOperator.entries(ctx, { within }), maximum).flatMap(([[, [service, height]]]) => {
     return serviceConfigs.get(ctx, [service, [height, operatorAddress]]) ?? [];
   });
 }
@@ -170,7 +205,7 @@ export function getActiveServiceConfig(
   ctx: Context,
   { operatorAddress, serviceId, height }: { operatorAddress: string; serviceId: string; height: bigint },
 ): shared.ServiceConfigUpdate | undefined {
-  return getSupplierConfigs(ctx, operatorAddress, serviceId).findLast((update) => isConfigActive(update, height));
+  return getSupplierConfigs(ctx, operatorAddress, { serviceId }).findLast((update) => isConfigActive(update, height));
 }
 
 /**
@@ -230,5 +265,6 @@ export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUp
 export function removeSupplier(ctx: Context, operatorAddress: string): void {
   for (const update of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, update);
   unstakingSuppliers.remove(ctx, operatorAddress);
+  neverServed.remove(unmetered(ctx), operatorAddress);
   suppliers.remove(ctx, operatorAddress);
 }

@@ -17,6 +17,7 @@ import {
   getDehydratedSupplier,
   getSupplier,
   getSupplierParams,
+  neverServed,
   SUPPLIER_MODULE,
   setSupplier,
   supplierParams,
@@ -24,6 +25,8 @@ import {
 } from "./state.ts";
 
 const FIRST_HEIGHT = 1n;
+/** Field of the genesis beside those of the real chain. */
+const NEVER_SERVED = "never_served_operators";
 const MAX_OPERATOR_CHARACTERS = 255;
 
 const invalid = (why: string): AppError =>
@@ -86,6 +89,22 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
   if (lacking !== undefined) throw invalid(lacking);
 }
 
+function initNeverServed(ctx: Context, json: unknown): void {
+  if (!Array.isArray(json)) throw invalid(`${NEVER_SERVED} is no list`);
+  for (const operator of json as readonly unknown[]) {
+    const record = typeof operator === "string" ? getSupplier(ctx, operator) : undefined;
+    if (record === undefined || record.serviceConfigHistory.length > 0) {
+      throw invalid(`${NEVER_SERVED} has ${JSON.stringify(operator)}, which is no supplier without services`);
+    }
+    neverServed.set(ctx, record.operatorAddress, undefined);
+  }
+}
+
+function exportNeverServed(ctx: Context): readonly string[] | undefined {
+  const operators = Array.from(neverServed.entries(ctx), ([operator]) => operator);
+  return operators.length === 0 ? undefined : operators;
+}
+
 /** The module of suppliers: their stakes, and which services they have when. */
 export function supplierModule(opts: SupplierOptions): Module {
   return {
@@ -99,6 +118,7 @@ export function supplierModule(opts: SupplierOptions): Module {
           params: getSupplierParams(ctx),
           supplierList: [...suppliers.entries(ctx)].flatMap(([operator]) => getSupplier(ctx, operator) ?? []),
         }),
+      extra: { field: NEVER_SERVED, init: initNeverServed, export: exportNeverServed },
     }),
     beginBlock: activateConfigs,
     endBlock(ctx): undefined {

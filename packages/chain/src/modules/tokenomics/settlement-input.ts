@@ -71,7 +71,7 @@ function claimedServices(claims: readonly DueClaim[]): Map<string, Map<string, b
 // A supplier that ended a service since, or unbonds, is paid by the shares that held in the session. The real chain looks
 // at this block alone, and discards its last claims.
 function payingConfigs(ctx: Context, operatorAddress: string, serviceId: string, sessionEnd: bigint) {
-  const configs = getSupplierConfigs(ctx, operatorAddress, serviceId);
+  const configs = getSupplierConfigs(ctx, operatorAddress, { serviceId });
   const now = configs.filter((update) => isConfigActive(update, ctx.block.heightBlocks));
   return now.length > 0 ? now : configs.filter((update) => isConfigActive(update, sessionEnd));
 }
