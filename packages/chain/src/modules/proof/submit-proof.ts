@@ -23,7 +23,7 @@ const GAS_PER_USUAL_RING_MEMBER = 1_000n;
 export const GAS_PER_RING_MEMBER = 12_000n;
 
 /** Gas of verifying the ring that signed a relay, at the end of the block. */
-export function ringGas(members: number): bigint {
+function ringGas(members: number): bigint {
   const usual = Math.min(members, USUAL_RING_MEMBERS);
   return BigInt(usual) * GAS_PER_USUAL_RING_MEMBER + BigInt(members - usual) * GAS_PER_RING_MEMBER;
 }

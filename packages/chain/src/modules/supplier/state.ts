@@ -112,7 +112,7 @@ export const lastActivated = new Collection({
   key: noKey,
   value: rawCodec,
 });
-/** Session end until which suppliers are due to leave that no block let go yet. */
+/** Session end until which suppliers were due to leave, while some of them have not left yet. */
 export const unfinishedUnbonding = new Collection({
   module,
   prefix: Uint8Array.of(8),
