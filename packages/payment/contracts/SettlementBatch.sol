@@ -36,7 +36,7 @@ contract SettlementBatch {
     /// transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)
     uint256 private constant TRANSFER_WITH_AUTHORIZATION = 0xe3ee160e;
     /// Gas between the check of what remains and the call of a token, that call's own cost (EIP-2929) included.
-    uint256 private constant CALL_GAS = 5_000;
+    uint256 private constant CALL_GAS = 8_000;
     /// Start of the free memory: of the output, and of its offsets behind their own offset and number.
     uint256 private constant OUTPUT = 0x80;
     uint256 private constant HEADS = 0xc0;

@@ -39,10 +39,10 @@ export interface CallContracts {
 /** Intrinsic gas, Multicall3's own, and a margin. */
 const BASE_GAS = 40_000n;
 /**
- * Gas of each transfer that shares a transaction, beside its own limit: its calldata (320 bytes at 16 gas), and what
- * SettlementBatch uses and keeps back for it.
+ * Gas of each transfer through a contract, beside its own limit: its calldata (320 bytes at 16 gas), and what SettlementBatch
+ * uses and keeps back for it, of which a 64th of the limit (EIP-150).
  */
-const SHARED_GAS = 10_000n;
+const SHARED_GAS = 12_000n;
 
 /**
  * The call that settles these payments: one goes to its token directly, several go through a contract with failures

@@ -85,8 +85,8 @@ test("a transfer that burns its gas takes none of what the others have: all that
     token: burner,
   }));
   const all = burns.flatMap((item, at) => [item, ...transfers.slice(at, at + 1)]);
-  // As the engine does: 40,000, and 10,000 beside the limit of each.
-  const gas = 40_000 + all.length * (Number(GAS_EACH) + 10_000);
+  // As the engine does: 40,000, and 12,000 beside the limit of each.
+  const gas = 40_000 + all.length * (Number(GAS_EACH) + 12_000);
   const results = await call(url, all, gas);
   assert.deepEqual(
     results.map(({ success }) => success),
@@ -110,6 +110,28 @@ test("short of gas, no transfer is begun that would not get its limit", async ()
     most = results.length;
   }
   assert.equal(most, transfers.length);
+});
+
+test("a token that is called gets the whole limit, also with the least gas that a transfer is begun with", async () => {
+  await using bed = await openOwnBed(server());
+  const { url } = bed.anvil;
+  // Reverts with the gas that it was called with.
+  const probe: Address = newPayer().address;
+  await setCode(url, probe, "0x5a60005260206000fd");
+  const item = { ...(await transfer()), token: probe };
+  const begin = (gas: number) => call(url, [item], gas).catch(() => []);
+  // Too little to begin it, and enough.
+  let [short, enough] = [Number(GAS_EACH), 2 * Number(GAS_EACH)];
+  while (enough - short > 1) {
+    const gas = Math.floor((short + enough) / 2);
+    if ((await begin(gas)).length === 0) short = gas;
+    else enough = gas;
+  }
+  for (const gas of [enough, enough + 1, enough + 1_000]) {
+    const [result] = await begin(gas);
+    // GAS itself takes 2.
+    assert.equal(BigInt(result?.returnData ?? "0x0") + 2n, GAS_EACH, `${gas} gas`);
+  }
 });
 
 async function call(url: string, transfers: readonly BatchTransfer[], gas: number) {
