@@ -55,7 +55,7 @@ interface UnpaidTransaction {
   readonly lostGas: bigint;
   /** True when it went through the contract SettlementBatch. */
   readonly wasGuarded: boolean;
-  /** True when it reverted with so much of its gas used as only a payer's code takes, whatever code that payer has by now. */
+  /** True when it carried one payment, and reverted with so much of its gas used as only a payer's code takes, whatever code that payer has by now. */
   readonly wasBurnt: boolean;
 }
 
@@ -137,7 +137,9 @@ export class Watcher {
       if (isCancelled || unpaid.length === 0) return;
       const { blockNumber } = mined;
       const lostGas = lostOf(gas, paid.length);
-      const wasBurnt = !wasGuarded && !mined.succeeded && gas * 4n >= batch.gasLimit * BURNT_QUARTERS;
+      // A shared transaction may revert as a whole for the gas that one of its payers burnt: that says nothing of the others.
+      const isDirect = !wasGuarded && batch.payments.length === 1;
+      const wasBurnt = isDirect && !mined.succeeded && gas * 4n >= batch.gasLimit * BURNT_QUARTERS;
       const transaction = { head, blockNumber, lostGas, wasGuarded, wasBurnt };
       ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, transaction));
     };
