@@ -60,9 +60,9 @@ const SETTLEMENT = {
   maxOpenBatches: integer(16, 1, 64, "Most transactions of one key that are not mined."),
   gasPerTransfer: integer(
     120_000,
-    50_000,
+    80_000,
     1_000_000,
-    "Gas limit of one transfer of a payer without a contract wallet.",
+    "Gas limit of one transfer of a payer without a contract wallet. One that needs more fails: a first payment to a receiver takes up to 60,000 gas, and tokens differ.",
   ),
   gasPerWallet: integer(
     400_000,

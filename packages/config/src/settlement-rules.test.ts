@@ -75,7 +75,7 @@ suite("settlement rules of a network", () => {
       refused({ maxFeePerGasGwei: 0 }),
       /networks\[1\]\.relayer\.maxFeePerGasGwei: expected number 0\.000001/,
     );
-    assert.match(refused({ gasPerTransfer: 1 }), /networks\[1\]\.relayer\.gasPerTransfer: expected integer 50000\.\./);
+    assert.match(refused({ gasPerTransfer: 1 }), /networks\[1\]\.relayer\.gasPerTransfer: expected integer 80000\.\./);
     assert.match(
       refused({ whenUnprofitable: "stop" }),
       /relayer\.whenUnprofitable: expected one of settle, wait, refuse/,

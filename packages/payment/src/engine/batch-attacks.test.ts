@@ -15,6 +15,7 @@ import {
   mineUntil,
   NETWORK,
   newPayer,
+  openBedWithoutContract,
   openOwnBed,
   PAY_TO,
   type Payer,
@@ -112,7 +113,9 @@ test("19 payments settle in the block of a twentieth that delegated to a gas bur
   // A receiver's first balance takes more.
   await setTokenBalance(bed.anvil.url, { address: PAY_TO, units: 1n });
   const faults = behindFirst(() => sendDelegation(bed, attacker, burner));
-  await using engine = await createEngine(bed.options([key], together(HONEST + 1)), bed.modules(ledger, faults));
+  const backOff = countingBackOff();
+  const modules = { ...bed.modules(ledger, faults), backOff };
+  await using engine = await createEngine(bed.options([key], together(HONEST + 1)), modules);
   // In front of all others, where it would burn most.
   const attack = await claim(ledger, attacker);
   const payments = await claimMany(bed, ledger, HONEST);
@@ -128,11 +131,15 @@ test("19 payments settle in the block of a twentieth that delegated to a gas bur
   assert.equal(others.length, HONEST);
   const extraGas = Number(attackReceipt.gasUsed) - usualGas;
   assert.ok(extraGas <= LEFT_OUT_GAS, `${extraGas} gas for the attacker's payment`);
-  for (let block = 0; block < 5; block++) await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  await eventually("the attacker is blamed when its code refuses by itself", async () => {
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    return backOff.blamed.has(attacker.address.toLowerCase());
+  });
+  assert.equal(backOff.blamed.size, 1);
   patience.abort();
   await attacking;
   assert.equal((await stateOf(ledger, attack)).state, "signed");
-  assert.equal((await gasOf(bed, key)).length, 1, "its code refuses by itself, too: nothing more was sent");
+  assert.equal((await gasOf(bed, key)).length, 1, "nothing more was sent");
 });
 
 /** The gas of a transaction of {@link HONEST} payments without an attacker, by another relayer. */
@@ -164,46 +171,50 @@ test("an account that delegates to an honest wallet behind the signed transactio
   assert.equal(await ledger.walletPauseSeconds(NETWORK, wallets), 0);
 });
 
-test("after a first loss, payments by themselves go through the contract, and further attacks cost a transaction without its limit", async () => {
-  await using bed = await openOwnBed(server(), { noMining: true });
+/** Settles one payment whose account has a gas burner's code in each block of its transactions, and none when it is judged. */
+async function undelegatedAttack(
+  bed: Bed,
+  transactions: number,
+): Promise<{ gas: number[]; blamed: readonly string[] }> {
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const burner = await deployGasBurner(bed.anvil.url);
-  const attackers: Payer[] = [];
+  const attacker = await bed.payer(PRICE);
   const faults: FaultPoints = {
     async reach(name) {
-      if (name !== "engine.journal.after") return;
-      for (const { address } of attackers.splice(0)) await delegateCode(bed.anvil.url, address, burner);
+      if (name === "engine.journal.after") await delegateCode(bed.anvil.url, attacker.address, burner);
+      if (name === "engine.receipt.seen") await delegateCode(bed.anvil.url, attacker.address, undefined);
     },
   };
-  await using engine = await createEngine(bed.options([key], AT_ONCE), bed.modules(ledger, faults));
+  const backOff = countingBackOff();
   const patience = new AbortController();
-  const attacks: Promise<unknown>[] = [];
-  const attack = async (transactions: number): Promise<void> => {
-    const attacker = await bed.payer(PRICE);
-    attackers.push(attacker);
-    attacks.push(engine.settle(await claim(ledger, attacker), ANSWER, patience.signal).catch(() => undefined));
-    await eventually(`${transactions} transactions are mined`, async () => {
-      await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
-      return (await gasOf(bed, key)).length === transactions;
-    });
-  };
-  const settle = async (payment: PaymentRecord): Promise<string | undefined> => {
-    await mineUntil(bed, engine.settle(payment, ANSWER, timeLimit()));
-    return String((await receiptOf(bed, (await stateOf(ledger, payment)).evidence?.transaction)).to).toLowerCase();
-  };
-  const [before, after] = await claimMany(bed, ledger, 2);
-  assert.ok(before !== undefined && after !== undefined);
-  assert.equal(await settle(before), before.key.asset);
-  await attack(2);
-  assert.equal(await settle(after), SETTLEMENT_BATCH_ADDRESS);
-  await attack(4);
-  await attack(5);
-  const [, first = 0, , ...further] = await gasOf(bed, key);
-  assert.ok(first > 100_000, "the first burns its limit");
-  for (const gas of further) assert.ok(gas <= LEFT_OUT_ALONE_GAS, `${gas} gas lost`);
+  await using engine = await createEngine(bed.options([key], AT_ONCE), { ...bed.modules(ledger, faults), backOff });
+  const attacking = engine.settle(await claim(ledger, attacker), ANSWER, patience.signal).catch(() => undefined);
+  await eventually(`${transactions} transactions are mined, and judged`, async () => {
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    const isJudged = (await devRpc(bed.anvil.url, "eth_getCode", [attacker.address, "latest"])) === "0x";
+    return isJudged && (await gasOf(bed, key)).length >= transactions;
+  });
+  for (let block = 0; block < 5; block++) await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
   patience.abort();
-  await Promise.all(attacks);
+  await attacking;
+  return {
+    gas: await gasOf(bed, key),
+    blamed: [...backOff.blamed].map((payer) => (payer === attacker.address ? "attacker" : payer)),
+  };
+}
+
+test("a payment by itself goes through the contract: an account that delegates behind it, and undelegates before it is judged, costs a transaction without its limit", async () => {
+  await using bed = await openOwnBed(server(), { noMining: true });
+  const { gas } = await undelegatedAttack(bed, 2);
+  for (const used of gas) assert.ok(used <= LEFT_OUT_ALONE_GAS, `${used} gas lost`);
+});
+
+test("without the contract, an account that undelegates before it is judged burns one transaction, and is blamed", async () => {
+  await using bed = await openBedWithoutContract(server(), { noMining: true });
+  const { gas, blamed } = await undelegatedAttack(bed, 1);
+  assert.deepEqual(blamed, ["attacker"]);
+  assert.equal(gas.length, 1);
 });
 
 test("payments settle by Multicall3, at most eight in a transaction, when a re-organisation takes the contract", async () => {

@@ -4,7 +4,7 @@ import { AppError, silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import type { EvmRpc, RpcReply } from "../evm/rpc.ts";
 import { SETTLEMENT_BATCH_CODE } from "../evm/settlement-batch.ts";
-import { BatchContract } from "./batch-contract.ts";
+import { BatchContract, MAX_UNLIMITED } from "./batch-contract.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -53,13 +53,13 @@ test("a contract that does not answer is not used until it is looked for again",
   assert.equal(contract.isUsed, true);
 });
 
-test("payments by themselves go through the contract for an hour after an account had code by its block", async () => {
-  const { clock, node, contract, refresh } = rig();
-  contract.onDelegated();
-  assert.equal(contract.isUsedAlone, false, "not deployed");
+test("at most eight payments share a transaction without the contract", async () => {
+  const { node, contract, refresh } = rig();
+  assert.deepEqual(
+    [4, 50].map((maxBatch) => contract.limit(maxBatch)),
+    [4, MAX_UNLIMITED],
+  );
   node.code = SETTLEMENT_BATCH_CODE;
   await refresh();
-  assert.equal(contract.isUsedAlone, true);
-  clock.advance(60 * MINUTE_MS);
-  assert.equal(contract.isUsedAlone, false);
+  assert.equal(contract.limit(50), 50);
 });

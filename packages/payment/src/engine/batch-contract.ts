@@ -9,8 +9,6 @@ import { readBatchContract, SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-b
 export const MAX_UNLIMITED = 8;
 /** Pause until the contract is looked for again where it is not deployed. */
 const LOOK_MS = 60_000;
-/** Time for which payments that have a transaction to themselves are guarded after a payer's code has burnt gas. */
-const GUARD_MS = 3_600_000;
 
 /** Modules of a {@link BatchContract}, which owns none of them. */
 export interface BatchContractModules {
@@ -29,20 +27,22 @@ export class BatchContract {
   #isWarned = false;
   /** Monotonic milliseconds. */
   #lookAtMs = Number.NEGATIVE_INFINITY;
-  #guardedUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(modules: BatchContractModules) {
     this.#modules = modules;
   }
 
-  /** True when payments share a transaction by the contract; else they do by Multicall3. */
+  /**
+   * True when plain payments go through the contract, also one by itself, which takes 4,500 gas more; else they share a
+   * transaction by Multicall3.
+   */
   get isUsed(): boolean {
     return this.#isDeployed;
   }
 
-  /** True when a plain payment by itself goes through the contract, too, which takes 4,500 gas more. */
-  get isUsedAlone(): boolean {
-    return this.#isDeployed && this.#modules.clock.monotonicMs() < this.#guardedUntilMs;
+  /** Maximum number of payments that share a transaction now, where so many may. */
+  limit(maxBatch: number): number {
+    return this.#isDeployed ? maxBatch : Math.min(maxBatch, MAX_UNLIMITED);
   }
 
   /** Looks for the contract when that is due. Never rejects: without an answer of the node nothing changes. */
@@ -71,10 +71,5 @@ export class BatchContract {
   distrust(): void {
     this.#isDeployed = false;
     this.#lookAtMs = this.#modules.clock.monotonicMs() + LOOK_MS;
-  }
-
-  /** A plain account had code by the time of the block. */
-  onDelegated(): void {
-    this.#guardedUntilMs = this.#modules.clock.monotonicMs() + GUARD_MS;
   }
 }

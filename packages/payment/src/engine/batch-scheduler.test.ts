@@ -6,6 +6,7 @@ import { eventually, virtualClock } from "@turnpike/testkit";
 import { encodeAbiParameters, parseAbiParameters } from "viem";
 import { ANSWER, NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import { MAX_UNLIMITED } from "./batch-contract.ts";
 import { BatchScheduler } from "./batch-scheduler.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { GasCosts } from "./gas-costs.ts";
@@ -22,19 +23,26 @@ const AUTHORIZATION_STATE = "0xe94a0102";
 const RESULTS = parseAbiParameters("(bool success, bytes returnData)[]");
 
 /** A scheduler with two accounts that settle at once, a node that simulates all payments as `chain` says, and a log of both. */
-function rig() {
+function rig({ maxBatch = 4, isUsed = true }: { readonly maxBatch?: number; readonly isUsed?: boolean } = {}) {
   const events: string[] = [];
   const clock = virtualClock(1_000_000_000_000);
   const chain = { baseFee: GWEI, timeSeconds: 1_000_000_000, simulation: "good" as "good" | "reverts" | "silent" };
   const stop = new AbortController();
   let shared = 0;
+  const contract = {
+    isUsed,
+    limit: (max: number) => (contract.isUsed ? max : Math.min(max, MAX_UNLIMITED)),
+    distrust: () => {
+      contract.isUsed = false;
+    },
+  };
   const answer = ({ method, params }: RpcCall): RpcReply => {
     if (method === "eth_getCode") return { ok: true, result: "0x" };
     const { data } = params[0] as { readonly data: string };
     if (data.startsWith(AUTHORIZATION_STATE)) return { ok: true, result: `0x${"0".repeat(64)}` };
     if (chain.simulation === "reverts") return { ok: false, code: 3, message: "execution reverted" };
     const results = Array.from({ length: shared }, () => ({ success: true, returnData: "0x" as const }));
-    return { ok: true, result: shared > 1 ? encodeAbiParameters(RESULTS, [results]) : "0x" };
+    return { ok: true, result: shared > 1 || contract.isUsed ? encodeAbiParameters(RESULTS, [results]) : "0x" };
   };
   const rpc: Partial<EvmRpc> = {
     async batch(calls) {
@@ -56,7 +64,7 @@ function rig() {
   const accounts = [account("first"), account("second")];
   const head = new HeadTracker({ chain: read as SettlementChain, clock, onNewBlock: () => undefined });
   const net = { network: NETWORK, multicall3: MULTICALL3_ADDRESS, blockTimeSeconds: 2, minRelayerBalanceWei: 0n };
-  const bounds = { maxBatch: 4, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatches: 4 };
+  const bounds = { maxBatch, batchWindowMs: 1_000, bumpAfterMs: 1, maxOpenBatches: 4 };
   const policy = { fees: FEES, gas: GAS, ...bounds };
   const costs = new GasCosts(GAS, () => 0);
   const guard = new ProfitGuard(
@@ -75,7 +83,7 @@ function rig() {
         holdReserveMs: 0,
       },
       fees: FEES,
-      maxBatch: 4,
+      maxBatch: () => maxBatch,
     },
     { costs, head: () => head.seen, clock, log: silentLog, metrics: noMetrics },
   );
@@ -86,7 +94,7 @@ function rig() {
       places: { ask: async () => ({ admission: "admitted" }) },
       head,
       guard,
-      contract: { isUsed: true, isUsedAlone: false, distrust: () => events.push("distrusted") },
+      contract,
       clock,
       log: silentLog,
       signal: stop.signal,
@@ -115,7 +123,7 @@ function rig() {
     stop.abort();
     scheduler.close();
   };
-  return { scheduler, accounts, clock, chain, push, seen, [Symbol.dispose]: close };
+  return { scheduler, accounts, clock, chain, contract, events, push, seen, [Symbol.dispose]: close };
 }
 
 test("payments of one turn share a batch, and the accounts take batches in turn", async () => {
@@ -165,7 +173,20 @@ test("a shared transaction that would fail as a whole is not sent: its payments 
   await bed.push("a");
   await bed.push("b");
   bed.scheduler.schedule();
-  await bed.seen("reject a: PAYMENT_SIMULATION_FAILED", "reject b: PAYMENT_SIMULATION_FAILED");
+  // Alone, the first finds that the contract does not answer, and both go without it.
+  await eventually("it is not used any more", () => {
+    bed.scheduler.schedule();
+    return !bed.contract.isUsed;
+  });
+  bed.clock.advance(250);
+  await eventually("both are tried", () => {
+    bed.scheduler.schedule();
+    return bed.events.length === 2;
+  });
+  assert.deepEqual(bed.events.toSorted(), [
+    "reject a: PAYMENT_SIMULATION_FAILED",
+    "reject b: PAYMENT_SIMULATION_FAILED",
+  ]);
 });
 
 test("a batch that the chain cannot simulate waits, is tried again, and is rejected when its time is over", async () => {
@@ -200,6 +221,22 @@ test("payments that were spoiled in a shared transaction share smaller ones, and
   for (const id of ["d", "e", "f", "g"]) await bed.push(id);
   bed.scheduler.schedule();
   await bed.seen("first: d,e,f,g");
+});
+
+test("without the contract, three spoiled transactions of eight leave one payment to each, whatever the maximum", async () => {
+  using bed = rig({ maxBatch: 50, isUsed: false });
+  const ids = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
+  for (const id of ids(8, "a")) await bed.push(id);
+  bed.scheduler.schedule();
+  await bed.seen(`first: ${ids(8, "a").join()}`);
+  for (let loss = 0; loss < 3; loss++) bed.scheduler.onShared(false);
+  for (const id of ids(2, "b")) await bed.push(id);
+  bed.scheduler.schedule();
+  await bed.seen("second: b0", "first: b1");
+  for (let success = 0; success < 9; success++) bed.scheduler.onShared(true);
+  for (const id of ids(9, "c")) await bed.push(id);
+  bed.scheduler.schedule();
+  await bed.seen(`second: ${ids(8, "c").join()}`, "first: c8");
 });
 
 test("a payment whose caller has left is not queued again, and close rejects what waits", async () => {

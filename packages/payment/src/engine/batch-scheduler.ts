@@ -9,7 +9,7 @@ import {
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { BackOff } from "../verify/back-off.ts";
-import { type BatchContract, MAX_UNLIMITED } from "./batch-contract.ts";
+import type { BatchContract } from "./batch-contract.ts";
 import { settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
@@ -38,7 +38,7 @@ export interface BatchSchedulerModules {
   readonly places: Pick<WalletPlaces, "ask">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
-  readonly contract: Pick<BatchContract, "isUsed" | "isUsedAlone" | "distrust">;
+  readonly contract: Pick<BatchContract, "isUsed" | "limit" | "distrust">;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -66,7 +66,7 @@ export class BatchScheduler {
   readonly #maxOpenUnshared: number;
   readonly #baseFeeFaults: FaultLogThrottle;
   readonly #run = (): void => this.schedule();
-  /** Maximum number of payments that share a transaction now, where none can burn the gas of others. */
+  /** Maximum number of payments that share a transaction now; less without the contract. */
   #maxShared: number;
   /** No batch is begun before; monotonic milliseconds. */
   #notBeforeMs = Number.NEGATIVE_INFINITY;
@@ -122,8 +122,9 @@ export class BatchScheduler {
 
   /** While third parties spoil shared transactions, fewer payments share one; by and by more again. */
   onShared(settled: boolean): void {
-    const { maxBatch } = this.#opts.policy;
-    this.#maxShared = settled ? Math.min(maxBatch, this.#maxShared * 2) : Math.max(1, Math.floor(this.#maxShared / 2));
+    const max = this.#modules.contract.limit(this.#opts.policy.maxBatch);
+    const current = this.#maxTaken;
+    this.#maxShared = settled ? Math.min(max, current * 2) : Math.max(1, Math.floor(current / 2));
   }
 
   /** Rejects what no account could take in time. */
@@ -138,7 +139,8 @@ export class BatchScheduler {
     const { net, policy } = this.#opts;
     const head = this.#modules.head.seen?.head;
     const fees = head && firstFees(head.baseFee, policy.fees);
-    const cost = (settlementGas([], policy.gas) + policy.gas.perTransfer) * (fees?.maxFeePerGas ?? 0n);
+    const gas = settlementGas(["eoa"], policy.gas, this.#modules.contract.isUsed);
+    const cost = gas * (fees?.maxFeePerGas ?? 0n);
     return cost > net.minRelayerBalanceWei ? cost : net.minRelayerBalanceWei;
   }
 
@@ -186,7 +188,7 @@ export class BatchScheduler {
 
   /** Maximum number of payments of the next transaction. */
   get #maxTaken(): number {
-    return this.#modules.contract.isUsed ? this.#maxShared : Math.min(this.#maxShared, MAX_UNLIMITED);
+    return this.#modules.contract.limit(this.#maxShared);
   }
 
   /** How long the next batch still waits to become fuller. */
@@ -214,10 +216,8 @@ export class BatchScheduler {
       if (simulated === undefined) return;
       const { good, alone, failing } = simulated;
       rejectAll(failing, "PAYMENT_SIMULATION_FAILED");
-      for (const { payment } of failing) {
-        // One that is sent again was counted when its transaction was mined without settling it.
-        if (payment.state === "claimed") backOff?.failed(payment);
-      }
+      // Also one that is sent again: the contract left it out, which counted nothing, or it has spent its funds since.
+      for (const { payment } of failing) backOff?.failed(payment);
       for (const item of alone) item.alone = true;
       guard.settling(good);
       this.#requeue([...alone, ...(await account.settle(good, simulated, fees))]);

@@ -45,8 +45,8 @@ const BASE_GAS = 40_000n;
 const SHARED_GAS = 12_000n;
 
 /**
- * The call that settles these payments: one goes to its token directly, several go through a contract with failures
- * allowed, a wallet that is not deployed is deployed first. No payment at all is an empty call to `relayer`: it only
+ * The call that settles these payments: plain ones go through SettlementBatch where that is used. Else one goes to its
+ * token directly, and several go through Multicall3 with failures allowed. A wallet that is not deployed is deployed first. No payment at all is an empty call to `relayer`: it only
  * uses the nonce up.
  */
 export function settlementCall(payments: readonly PaymentRecord[], contracts: CallContracts): SettlementCall {

@@ -19,6 +19,7 @@ import {
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { overrideRpc } from "../../test/override-rpc.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
 import { createEngine } from "./engine.ts";
 import { settlementLeasedKeys } from "./metrics.ts";
 
@@ -33,7 +34,7 @@ after(async () => {
   await server?.[Symbol.asyncDispose]();
 });
 
-test("one payment settles by a direct call, and its answer is kept", async () => {
+test("one payment settles through the contract, and its answer is kept", async () => {
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   assert.deepEqual(engine.missing(), []);
@@ -49,7 +50,7 @@ test("one payment settles by a direct call, and its answer is kept", async () =>
   const transaction = (await devRpc(bed.anvil.url, "eth_getTransactionByHash", [settled.evidence?.transaction])) as {
     to: string;
   };
-  assert.equal(transaction.to.toLowerCase(), payment.key.asset);
+  assert.equal(transaction.to.toLowerCase(), SETTLEMENT_BATCH_ADDRESS);
 });
 
 test("twenty payments at once with two keys all settle, each once, several to a transaction", async () => {

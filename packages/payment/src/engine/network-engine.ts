@@ -114,7 +114,7 @@ export class NetworkEngine implements AsyncDisposable {
     const contract = this.#contract;
     this.#costs = new GasCosts(gas, nowMs);
     this.#guard = new ProfitGuard(
-      { net, fees, maxBatch },
+      { net, fees, maxBatch: () => contract.limit(maxBatch) },
       { costs: this.#costs, head: () => this.#head.seen, clock, log, metrics },
     );
     const maxQueueMs = opts.maxQueueMs ?? 10_000;
@@ -173,7 +173,6 @@ export class NetworkEngine implements AsyncDisposable {
       log,
       faults,
       onUnpaid: (payment) => backOff?.failed(payment),
-      onDelegated: () => contract.onDelegated(),
       resend: (payment, isSuspect) => this.#resender.resend(payment, isSuspect),
       onRefused: (payment, sinceMs) => this.#onRefused(payment, sinceMs),
       onShared: (settled) => this.#scheduler.onShared(settled),

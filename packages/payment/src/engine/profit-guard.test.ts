@@ -36,6 +36,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
   const clock = virtualClock(1_000_000_000);
   const counted: (Labels | undefined)[] = [];
   const state = {
+    maxBatch: 50,
     baseFee: GWEI / 100n,
     rule: {
       whenUnprofitable: "refuse",
@@ -61,7 +62,7 @@ function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {})
         ...net,
       } as EngineNetwork,
       fees,
-      maxBatch: 50,
+      maxBatch: () => state.maxBatch,
     },
     {
       costs,
@@ -179,8 +180,12 @@ suite("refusing sales that cost more than they bring", () => {
 
   test("wait serves what pays its share of a full transaction, and refuses what does not", () => {
     const to = rig({ whenUnprofitable: "wait" });
-    to.state.baseFee = 50n * (GWEI / 1_000n);
+    to.state.baseFee = 52n * (GWEI / 1_000n);
     assert.equal(to.guard.refusal(sale()), undefined);
+    // Fewer share a transaction without the settlement contract.
+    to.state.maxBatch = 8;
+    assert.equal(to.guard.refusal(sale())?.code, "SETTLEMENT_UNPROFITABLE");
+    to.state.maxBatch = 50;
     to.state.baseFee = 55n * (GWEI / 1_000n);
     assert.equal(to.guard.refusal(sale())?.code, "SETTLEMENT_UNPROFITABLE");
   });

@@ -14,7 +14,7 @@ import type { QueueItem } from "./queue.ts";
 export interface ProfitGuardOptions {
   readonly net: EngineNetwork;
   readonly fees: FeePolicy;
-  readonly maxBatch: number;
+  readonly maxBatch: () => number;
 }
 
 /** Modules of a {@link ProfitGuard}, which owns none of them. */
@@ -38,7 +38,7 @@ const COST_KINDS = ["shared", "alone", "erc1271", "erc6492"] as const;
 export class ProfitGuard {
   readonly #net: EngineNetwork;
   readonly #fees: FeePolicy;
-  readonly #maxBatch: number;
+  readonly #maxBatch: () => number;
   readonly #modules: ProfitGuardModules;
   readonly #maxHoldMs: number;
   readonly #reserveMs: number;
@@ -121,8 +121,9 @@ export class ProfitGuard {
     const { costs } = this.#modules;
     const canWait =
       rule.whenUnprofitable === "wait" && sale.kind === "eoa" && sale.spareMs >= this.#maxHoldMs + this.#reserveMs;
+    const maxBatch = this.#maxBatch();
     return canWait
-      ? this.#isLoss(costs.shared(this.#maxBatch), [sale], rule, this.#maxBatch)
+      ? this.#isLoss(costs.shared(maxBatch), [sale], rule, maxBatch)
       : this.#isLoss(costs.alone(sale.kind, sale.from.toLowerCase(), sale.gas), [sale], rule);
   }
 

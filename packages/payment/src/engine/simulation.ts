@@ -18,7 +18,7 @@ export interface SimulationOptions {
   readonly gas: GasPolicy;
   readonly fees: Fees;
   readonly head: Head;
-  readonly contract: Pick<BatchContract, "isUsed" | "isUsedAlone" | "distrust">;
+  readonly contract: Pick<BatchContract, "isUsed" | "distrust">;
   /** Longest wait for the chain's answer. */
   readonly timeoutMs: number;
 }
@@ -48,7 +48,7 @@ export async function simulateBatch(
   const [only] = items;
   if (only === undefined) return NOTHING;
   const accounts = [...new Set(items.filter(isPlain).map(({ payment }) => payment.key.from))];
-  const mayGuard = items.length > 1 ? opts.contract.isUsed : isPlain(only) && opts.contract.isUsedAlone;
+  const mayGuard = opts.contract.isUsed && items.every(isPlain);
   const calls: RpcCall[] = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
   calls.push(callOf(items, { kinds: items.map(kindOf), isGuarded: mayGuard }, opts));
   const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);

@@ -40,18 +40,22 @@ function guardedTransaction(): JournaledTransaction {
 }
 
 /** One account with one open batch of two payments, on a chain that the test moves. */
-async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransaction()) {
+async function rig(
+  kind: PaymentRecord["kind"] = "eoa",
+  transaction = newTransaction(),
+  { ids = ["a", "b"], gasLimit = 1_000_000n }: { readonly ids?: readonly string[]; readonly gasLimit?: bigint } = {},
+) {
   const events: string[] = [];
   const lostGas: bigint[] = [];
   const clock = virtualClock(1_000_000);
   const payments = await Promise.all(
-    ["a", "b"].map(async (id): Promise<PaymentRecord> => {
+    ids.map(async (id): Promise<PaymentRecord> => {
       const signed = await signPayment(newPayer(), { validBefore: 2_000n });
       return { ...signed, kind, id: id as SettlementId, state: "signed" };
     }),
   );
   const batch = new OpenBatch(
-    { id: 1n, nonce: 7, gasLimit: 1n, transactions: [transaction], payments },
+    { id: 1n, nonce: 7, gasLimit, transactions: [transaction], payments },
     clock.monotonicMs(),
     { alone: false },
   );
@@ -105,7 +109,6 @@ async function rig(kind: PaymentRecord["kind"] = "eoa", transaction = newTransac
     ledger: ledger as Ledger,
     resolver: resolver as Resolver,
     accounts: () => [account as unknown as RelayerAccount],
-    onDelegated: () => void events.push("delegated"),
     onUnpaid: ({ id }) => void events.push(`unpaid ${id}`),
     resend: ({ id }, isSuspect) => void events.push(`resend ${id}${isSuspect ? ", suspect" : ""}`),
     onRefused: ({ id }) => void events.push(`refused ${id}`),
@@ -204,14 +207,43 @@ test("an account that has code by its block has lost gas, but in a transaction o
   const outcomes = (events: readonly string[]): string[] =>
     events.filter((event) => !/judge|close|settle b/.test(event));
   for (const [transaction, expected] of [
-    [newTransaction(), ["delegated", "unpaid a", "a lost gas", "shared: false"]],
-    [guardedTransaction(), ["delegated", "shared: true", "resend a"]],
+    [newTransaction(), ["unpaid a", "a lost gas", "shared: false"]],
+    [guardedTransaction(), ["shared: true", "resend a"]],
   ] as const) {
     const { look, mine, payments, chainState, bend } = await rig("eoa", transaction);
     mine(transaction, paidLogs(payments.slice(1)));
     bend.delegate = "a";
     chainState.head = 12n;
     assert.deepEqual(outcomes(await look()).toSorted(), expected.toSorted());
+  }
+});
+
+test("a plain account whose direct transaction burnt its gas is blamed and not sent again, also when it has no code any more; shared transactions stay as large", async () => {
+  for (const [gas, expected] of [
+    [158_290n, ["a lost gas", "unpaid a"]],
+    [62_000n, ["resend a"]],
+  ] as const) {
+    const { look, mine, chainState, transaction } = await rig("eoa", newTransaction(), {
+      ids: ["a"],
+      gasLimit: 160_000n,
+    });
+    mine(transaction, [], false, gas);
+    chainState.head = 12n;
+    assert.deepEqual((await look()).toSorted(), [...expected, "close 1 by ours", "judge a"].toSorted());
+  }
+});
+
+test("an account that the contract left out for its code is not blamed when its window has closed since", async () => {
+  for (const [delegate, isBlamed] of [
+    ["a", false],
+    [undefined, true],
+  ] as const) {
+    const { look, mine, payments, chainState, bend, transaction } = await rig("eoa", guardedTransaction());
+    mine(transaction, paidLogs(payments.slice(1)));
+    bend.verdict = { kind: "failed", reason: "PAYMENT_EXPIRED" };
+    if (delegate !== undefined) bend.delegate = delegate;
+    Object.assign(chainState, { head: 12n, timeSeconds: 2_000, minedSeconds: 1_999 });
+    assert.equal((await look()).includes("unpaid a"), isBlamed);
   }
 });
 

@@ -26,8 +26,6 @@ export interface WatcherModules {
   readonly accounts: () => readonly RelayerAccount[];
   /** Called for a payment that a mined transaction of ours carried and did not settle by its payer's doing. */
   readonly onUnpaid: (payment: PaymentRecord) => void;
-  /** Called when a plain account had code by the time of its transaction's block. */
-  readonly onDelegated: () => void;
   /** Puts a payment into another batch, by itself. `isSuspect`: nodes refused a transaction that carried it. */
   readonly resend: (payment: PaymentRecord, isSuspect: boolean) => void;
   /** Called for a payment whose transaction carried no other, and nodes refused that until it was cancelled. */
@@ -46,6 +44,8 @@ export interface WatcherModules {
 
 /** Gas of a payment that shares a transaction: the least that was measured, so that no loss is counted too low. */
 const SETTLED_GAS = 40_000n;
+/** Parts of four of its gas limit that no direct transfer of a plain account takes, settled or refused. */
+const BURNT_QUARTERS = 3n;
 
 /** A mined transaction that left payments unsettled. */
 interface UnpaidTransaction {
@@ -55,6 +55,8 @@ interface UnpaidTransaction {
   readonly lostGas: bigint;
   /** True when it went through the contract SettlementBatch. */
   readonly wasGuarded: boolean;
+  /** True when it carried one payment, and reverted with so much of its gas used as only a payer's code takes, whatever code that payer has by now. */
+  readonly wasBurnt: boolean;
 }
 
 /** Follows the open batches of one network to their end. Not reentrant: one look at a time. */
@@ -135,14 +137,21 @@ export class Watcher {
       if (isCancelled || unpaid.length === 0) return;
       const { blockNumber } = mined;
       const lostGas = lostOf(gas, paid.length);
-      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, { head, blockNumber, lostGas, wasGuarded }));
+      // A shared transaction may revert as a whole for the gas that one of its payers burnt: that says nothing of the others.
+      const isDirect = !wasGuarded && batch.payments.length === 1;
+      const wasBurnt = isDirect && !mined.succeeded && gas * 4n >= batch.gasLimit * BURNT_QUARTERS;
+      const transaction = { head, blockNumber, lostGas, wasGuarded, wasBurnt };
+      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, transaction));
     };
     await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
     await this.#close(account, batch, mined.transaction);
     if (mined.cost !== undefined) onCost(batch, mined.cost, paid.length === batch.payments.length);
     const isRejected = isCancelled && batch.rejected;
-    // The contract lets none of its payments fail another, so a smaller batch would save nothing.
-    if ((!isCancelled || isRejected) && !batch.alone) onShared(open.length === 0 || (wasGuarded && !isCancelled));
+    // The contract lets none of its payments fail another, and one by itself has failed no other: a smaller batch would save
+    // nothing.
+    const isSettled = open.length === 0 || (wasGuarded && !isCancelled);
+    const isShared = !batch.alone && (isSettled || batch.payments.length > 1);
+    if ((!isCancelled || isRejected) && isShared) onShared(isSettled);
     // Code that was simulated in every block that may come, and refused in this one, would do so again.
     const sendable = open.filter(({ id }) => !lost.has(id));
     this.#resendOpen(batch, sendable, isRejected);
@@ -167,26 +176,28 @@ export class Watcher {
   async #judgeUnpaid(
     batch: OpenBatch,
     payments: readonly PaymentRecord[],
-    { head, blockNumber, lostGas, wasGuarded }: UnpaidTransaction,
+    { head, blockNumber, lostGas, wasGuarded, wasBurnt }: UnpaidTransaction,
   ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
-    const { chain, ledger, onDelegated, onUnpaid } = this.#modules;
+    const { chain, ledger, onUnpaid } = this.#modules;
     const wallets = await chain.wallets(payments);
     // A token refuses what is late before it asks the payer's code.
     const isLate = await this.#latenessAt(blockNumber, payments, head);
     const ranCode = (payment: PaymentRecord): boolean =>
-      !wasGuarded && !isLate(payment) && (payment.kind !== "eoa" || wallets.has(payment.id));
+      !wasGuarded && !isLate(payment) && (payment.kind !== "eoa" || wasBurnt || wallets.has(payment.id));
+    const isLeftOut = ({ id }: PaymentRecord): boolean => wasGuarded && wallets.has(id);
     const shares = BigInt(Math.max(1, payments.filter(ranCode).length));
-    if (payments.some(({ id, kind }) => kind === "eoa" && wallets.has(id))) onDelegated();
     const open: PaymentRecord[] = [];
     const lost = new Set<SettlementId>();
     const one = async (payment: PaymentRecord): Promise<void> => {
       const verdict = await this.#judge(batch, payment, head);
       if (verdict.kind === "open" && verdict.funded) open.push(payment);
       // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
-      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
+      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late, or that left it out for its
+      // code.
       const isSpent =
         verdict.kind === "spent" ||
-        (verdict.kind === "failed" && (verdict.reason !== "PAYMENT_EXPIRED" || !isLate(payment))) ||
+        (verdict.kind === "failed" &&
+          (verdict.reason !== "PAYMENT_EXPIRED" || !(isLate(payment) || isLeftOut(payment)))) ||
         (verdict.kind === "open" && !verdict.funded);
       // A node that lags says nothing of the payer's code.
       if (verdict.kind === "settled" || verdict.kind === "unclear") return;

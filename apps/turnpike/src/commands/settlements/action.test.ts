@@ -66,6 +66,12 @@ test("an operator sees which chains have the settlement contract, and the call t
   await setCode(anvil.url, deployment.to, "0x");
   const { out } = await runInProcess(["settlements", "contract", "--config", file]);
   assert.ok(out.startsWith("eip155:84532  missing\n") && out.includes(deployment.data), out);
+  const unreachable = { ...network, network: "eip155:8453", rpcUrls: ["http://127.0.0.1:9"] };
+  writeFileSync(file, JSON.stringify({ payment: { networks: [unreachable, network] } }), { mode: 0o600 });
+  assert.deepEqual(JSON.parse((await show()).out).networks, {
+    "eip155:8453": "unreachable",
+    "eip155:84532": "missing",
+  });
 });
 
 test("what is not there is named, with the command that shows what is", async () => {

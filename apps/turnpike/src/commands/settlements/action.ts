@@ -1,7 +1,16 @@
-import { type Address, AppError, type NetworkId, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
+import {
+  type Address,
+  AppError,
+  isAppError,
+  type NetworkId,
+  noMetrics,
+  type SettlementId,
+  silentLog,
+} from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   type BatchContractState,
+  type EvmRpc,
   LedgerOperator,
   readBatchContract,
   SETTLEMENT_BATCH_ADDRESS,
@@ -83,21 +92,30 @@ export async function transactions(
 
 /**
  * Shows how each chain of the configuration has the settlement contract, and the call that deploys it: no key of ours sends
- * that, for a relayer's nonces belong to the process that holds its lease. @throws AppError SETTLEMENT_UNAVAILABLE
+ * that, for a relayer's nonces belong to the process that holds its lease. A chain without an answer is shown as such.
  */
 export async function contract(opts: SettlementOptions, context: CommandContext): Promise<void> {
   const { config } = await ledgerConfig(opts, context);
   await using stack = new AsyncDisposableStack();
-  const states: Record<string, BatchContractState> = {};
-  for (const [network, rpc] of openChains(config, { log: silentLog, metrics: noMetrics })) {
-    states[network] = await readBatchContract(stack.use(rpc));
-  }
+  const chains = [...openChains(config, { log: silentLog, metrics: noMetrics })];
+  const readState = async (rpc: EvmRpc): Promise<BatchContractState | "unreachable"> => {
+    try {
+      return await readBatchContract(rpc);
+    } catch (error) {
+      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+      return "unreachable";
+    }
+  };
+  for (const [, rpc] of chains) stack.use(rpc);
+  const states = Object.fromEntries(
+    await Promise.all(chains.map(async ([network, rpc]) => [network, await readState(rpc)] as const)),
+  );
   const output = outputOf(opts);
   output.result({ contract: SETTLEMENT_BATCH_ADDRESS, deployment: SETTLEMENT_BATCH_DEPLOYMENT, networks: states });
   const { to, data } = SETTLEMENT_BATCH_DEPLOYMENT;
   for (const [network, state] of Object.entries(states)) output.line(`${network}  ${state}`);
   if (Object.keys(states).length === 0) output.line("There is no payment network.");
-  const isAbsent = Object.values(states).some((state) => state !== "deployed");
+  const isAbsent = Object.values(states).some((state) => state === "deployable" || state === "missing");
   if (isAbsent) {
     output.line(`Any account but a relayer's may deploy it to ${SETTLEMENT_BATCH_ADDRESS}, by a transaction`);
     output.line(`to ${to}, which has to be deployed there first where it is missing, with this data:`);
