@@ -30,7 +30,6 @@ import type {
   ClientOptions,
   ListedService,
   OpenPayment,
-  PurchaseReceipt,
   PurchaseResult,
   Quote,
   ResumedPayment,
@@ -40,7 +39,7 @@ import type {
   SpendJournal,
   SpendReservation,
 } from "./types.ts";
-import { judge, type Presented, refusedUnsigned, successOf, type Verdict } from "./verdict.ts";
+import { judge, type Presented, receiptToKeep, refusedUnsigned, type Verdict } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -158,11 +157,11 @@ class GatewayClient implements Client {
     }
   }
 
-  #presentEarlier(purpose: Purpose, { open, outcome, reservation }: ResumedPayment): Promise<Verdict> {
+  #presentEarlier(purpose: Purpose, { open, outcome, receipt, reservation }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
     // What was refused when it was first seen is judged as it was then: nothing was lost in between.
     const facts = { fresh: outcome === "uncharged", isUsed: outcome === "used", hasNodes: this.#hasNodes };
-    return this.#present(purpose, { payment, usd, price: undefined, ...facts }, reservation);
+    return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 
   /** The oldest payment of a request that may have been taken, or still may be. */
@@ -366,14 +365,16 @@ class GatewayClient implements Client {
     const { payment, usd } = presented;
     this.#notify(() => this.#onSigned({ payment, usd, isResumed: !presented.fresh }));
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
-    let { fresh } = presented;
+    let { fresh, receipt } = presented;
     let answer: Answer | undefined;
-    let receipt: PurchaseReceipt | undefined;
     let unreadable = 0;
     for (let attempt = 0; purpose.signal?.aborted !== true; attempt++) {
-      answer = await this.#send(purpose, payment).then(withBody, () => undefined);
+      const head = await this.#send(purpose, payment).catch(() => undefined);
+      const shown = head && receiptToKeep(head, payment);
+      if (shown !== undefined) await reservation?.shown(shown);
+      receipt ??= shown;
+      answer = head && withBody(head);
       if (answer !== undefined && isUnreadable(answer)) {
-        receipt = successOf(answer, payment) ?? receipt;
         unreadable += 1;
         if (unreadable === MAX_UNREADABLE || !mayBecomeReadable(answer)) break;
       } else if (answer !== undefined && !isOpen(answer)) break;

@@ -140,6 +140,8 @@ export interface ResumedPayment {
   readonly open: OpenPayment;
   /** What was known of it; `used`: the chain showed that it was taken, so that its caller is informed first. */
   readonly outcome: Exclude<SpendOutcome, "charged"> | "used";
+  /** Receipt of success that was shown for it, and stays one whatever the gateway says later. */
+  readonly receipt: PurchaseReceipt | undefined;
   readonly reservation: SpendReservation;
 }
 
@@ -151,6 +153,8 @@ export interface SpendReservation {
    * @throws AppError SPEND_JOURNAL when it cannot be written: the payment must not be sent, and the reservation is ended.
    */
   signed(payment: string): Promise<void>;
+  /** Keeps a receipt of success that fits the payment, for later tries. Never rejects. */
+  shown(receipt: PurchaseReceipt): Promise<void>;
   /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
   readonly ended: Promise<SpendEnd>;
   /** Reports the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */

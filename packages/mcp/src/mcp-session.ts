@@ -240,6 +240,7 @@ class SessionCall implements CallRecord, SpendJournal {
   #follow(inner: SpendReservation): SpendReservation {
     return {
       ended: inner.ended,
+      shown: (receipt) => inner.shown(receipt),
       signed: async (payment) => {
         await inner.signed(payment);
         if (payment === this.payment) return;
