@@ -145,9 +145,11 @@ class GatewayClient implements Client {
   async call(service: string, request?: unknown, options: CallOptions = {}): Promise<PurchaseResult> {
     const purpose = this.#purposeOf(service, request, options);
     if (options.payment !== undefined) return this.#presentGiven(purpose, options.payment);
+    using _ = await this.#journal.turn(purpose.requestHash, options.signal);
     for (;;) {
       const earlier = await this.#earlier(purpose.requestHash);
-      if (earlier === undefined) return this.#buy(purpose);
+      // Awaited here: the turn lasts as long.
+      if (earlier === undefined) return await this.#buy(purpose);
       const { payment } = earlier.open;
       const { result, outcome } = await this.#presentEarlier(purpose, earlier);
       // Nothing new is signed while the earlier one can still be taken, nor before the caller knows that it was. Where
@@ -331,7 +333,11 @@ class GatewayClient implements Client {
 
   /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget. */
   async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
-    const earlier = this.#journal.resume(purpose.requestHash, payment);
+    const { requestHash, signal } = purpose;
+    const isOpenHere = this.#journal.open().some((open) => open.payment === payment);
+    // What another call holds may be this payment: it is presented beside it, and that call journals it.
+    using turn = isOpenHere ? this.#journal.tryTurn(requestHash) : await this.#journal.turn(requestHash, signal);
+    const earlier = turn && this.#journal.resume(requestHash, payment);
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
     const known = this.#journal.open().find((open) => open.payment === payment);
     if (known !== undefined && known.requestHash !== purpose.requestHash) {
@@ -342,7 +348,7 @@ class GatewayClient implements Client {
     }
     const unknown = { price: undefined, fresh: false, isUsed: false, hasNodes: this.#hasNodes };
     const presented = { payment, usd: known?.usd, ...unknown };
-    // Another call of this process is presenting it, and journals it.
+    // Another call of this process has the request's turn, and journals what becomes of it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
