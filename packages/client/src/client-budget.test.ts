@@ -86,6 +86,36 @@ suite("budget, attacked", () => {
     });
   });
 
+  test("attack: identical calls at once on one journal never have two payments in flight", async () => {
+    const waiting: (() => void)[] = [];
+    const { promise: arrived, resolve } = Promise.withResolvers<void>();
+    await using stand = await standInGateway((...call) => {
+      waiting.push(() => sold(...call));
+      resolve();
+    });
+    const journal = memoryJournal();
+    const signers = [countingSigner(), countingSigner()];
+    const clients = signers.map((signer) => testClient(stand.gateway, signer, { journal }).client);
+    const count = (): number => signers.reduce((sum, signer) => sum + signer.count(), 0);
+    const calls = clients.map((client) => client.call("eth", BODY));
+    await arrived;
+    // Another request is not held up, and by its end an identical one would have been signed.
+    const cancel = new AbortController();
+    const cancelled = clients[0]?.call("eth", BODY, { signal: cancel.signal });
+    cancel.abort(new Error("given up"));
+    await assert.rejects(Promise.resolve(cancelled), /given up/);
+    await clients[1]?.quote("eth", BODY);
+    assert.equal(count(), 1);
+    const release = setInterval(() => waiting.shift()?.(), 1);
+    const results = await Promise.all(calls);
+    clearInterval(release);
+    assert.deepEqual(
+      results.map(({ kind }) => kind),
+      ["bought", "bought"],
+    );
+    assert.equal(count(), 2);
+  });
+
   test("two clients on one journal spend one budget", async () => {
     await using stand = await standInGateway(sold);
     const journal = memoryJournal();

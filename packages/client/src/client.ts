@@ -30,7 +30,6 @@ import type {
   ClientOptions,
   ListedService,
   OpenPayment,
-  PurchaseReceipt,
   PurchaseResult,
   Quote,
   ResumedPayment,
@@ -40,7 +39,7 @@ import type {
   SpendJournal,
   SpendReservation,
 } from "./types.ts";
-import { judge, type Presented, refusedUnsigned, successOf, type Verdict } from "./verdict.ts";
+import { judge, type Presented, receiptToKeep, refusedUnsigned, type Verdict } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -146,9 +145,11 @@ class GatewayClient implements Client {
   async call(service: string, request?: unknown, options: CallOptions = {}): Promise<PurchaseResult> {
     const purpose = this.#purposeOf(service, request, options);
     if (options.payment !== undefined) return this.#presentGiven(purpose, options.payment);
+    using _ = await this.#journal.turn(purpose.requestHash, options.signal);
     for (;;) {
       const earlier = await this.#earlier(purpose.requestHash);
-      if (earlier === undefined) return this.#buy(purpose);
+      // Awaited here: the turn lasts as long.
+      if (earlier === undefined) return await this.#buy(purpose);
       const { payment } = earlier.open;
       const { result, outcome } = await this.#presentEarlier(purpose, earlier);
       // Nothing new is signed while the earlier one can still be taken, nor before the caller knows that it was. Where
@@ -158,11 +159,11 @@ class GatewayClient implements Client {
     }
   }
 
-  #presentEarlier(purpose: Purpose, { open, outcome, reservation }: ResumedPayment): Promise<Verdict> {
+  #presentEarlier(purpose: Purpose, { open, outcome, receipt, reservation }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
     // What was refused when it was first seen is judged as it was then: nothing was lost in between.
     const facts = { fresh: outcome === "uncharged", isUsed: outcome === "used", hasNodes: this.#hasNodes };
-    return this.#present(purpose, { payment, usd, price: undefined, ...facts }, reservation);
+    return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 
   /** The oldest payment of a request that may have been taken, or still may be. */
@@ -332,7 +333,11 @@ class GatewayClient implements Client {
 
   /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget. */
   async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
-    const earlier = this.#journal.resume(purpose.requestHash, payment);
+    const { requestHash, signal } = purpose;
+    const isOpenHere = this.#journal.open().some((open) => open.payment === payment);
+    // What another call holds may be this payment: it is presented beside it, and that call journals it.
+    using turn = isOpenHere ? this.#journal.tryTurn(requestHash) : await this.#journal.turn(requestHash, signal);
+    const earlier = turn && this.#journal.resume(requestHash, payment);
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
     const known = this.#journal.open().find((open) => open.payment === payment);
     if (known !== undefined && known.requestHash !== purpose.requestHash) {
@@ -343,7 +348,7 @@ class GatewayClient implements Client {
     }
     const unknown = { price: undefined, fresh: false, isUsed: false, hasNodes: this.#hasNodes };
     const presented = { payment, usd: known?.usd, ...unknown };
-    // Another call of this process is presenting it, and journals it.
+    // Another call of this process has the request's turn, and journals what becomes of it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
@@ -366,14 +371,16 @@ class GatewayClient implements Client {
     const { payment, usd } = presented;
     this.#notify(() => this.#onSigned({ payment, usd, isResumed: !presented.fresh }));
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
-    let { fresh } = presented;
+    let { fresh, receipt } = presented;
     let answer: Answer | undefined;
-    let receipt: PurchaseReceipt | undefined;
     let unreadable = 0;
     for (let attempt = 0; purpose.signal?.aborted !== true; attempt++) {
-      answer = await this.#send(purpose, payment).then(withBody, () => undefined);
+      const head = await this.#send(purpose, payment).catch(() => undefined);
+      const shown = head && receiptToKeep(head, payment);
+      if (shown !== undefined) await reservation?.shown(shown);
+      receipt ??= shown;
+      answer = head && withBody(head);
       if (answer !== undefined && isUnreadable(answer)) {
-        receipt = successOf(answer, payment) ?? receipt;
         unreadable += 1;
         if (unreadable === MAX_UNREADABLE || !mayBecomeReadable(answer)) break;
       } else if (answer !== undefined && !isOpen(answer)) break;

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { suite, test } from "node:test";
 import { inspect } from "node:util";
 import { honestOption, modesOf, nestedJson, SELLER_MODES, startHostileSeller } from "@turnpike/testkit/hostile-seller";
 import { BODY, countingSigner, refusesWith, testClient } from "../test/stand-in.ts";
-import { memoryJournal } from "./index.ts";
+import { memoryJournal, openSpendJournal } from "./index.ts";
 
 const PRICE = 5_000n;
+/** Longer than a payment can be taken. */
+const PAYMENT_MS = 3_600_000;
 /** Answers and receipts that a buyer can use: the call is bought. */
 const USABLE = new Set([
   "honest",
@@ -101,9 +106,50 @@ suite("client, against the answers and receipts of a hostile seller", () => {
     assert.equal(result.receipt?.success, true);
     assert.match(result.charge, /was charged once, as the receipt states/);
     later(1_000);
-    await client.call("eth", BODY);
+    const second = await client.call("eth", BODY);
+    assert.ok(second.kind === "refused");
+    assert.deepEqual([second.state, second.receipt?.success], ["open", true]);
+    assert.match(second.charge, /was charged once, as the receipt states/);
     assert.equal(signer.count(), 1);
+
+    later(PAYMENT_MS);
+    const third = await client.call("eth", BODY);
+    assert.ok(third.kind === "refused");
+    assert.equal(third.state, "charged");
+    assert.match(third.charge, /was charged once, as the receipt states, and counts as spent/);
+    assert.deepEqual([signer.count(), client.spending().chargedUsd], [1, "0.005000"]);
   });
+
+  for (const status of [200, 402]) {
+    test(`attack: a refusal in a new process after a ${status} with a receipt gives nothing back`, async () => {
+      await using seller = await startHostileSeller({
+        kind: "answer",
+        paid: (call) => {
+          if (call.presentations === 1) call.response.writeHead(status, { ...call.receipt() }).end("{");
+          else {
+            const error = "PAYMENT_EXPIRED: The payment has expired.";
+            call.response.writeHead(402, { "content-type": "application/json" }).end(JSON.stringify({ error }));
+          }
+        },
+      });
+      const folder = await mkdtemp(join(tmpdir(), "receipt-"));
+      try {
+        const signer = countingSigner();
+        // The last one is written anew when it is opened: a receipt outlives that too.
+        for (const compactBytes of [1_048_576, 1_048_576, 0, 0]) {
+          await using journal = await openSpendJournal({ file: join(folder, "journal"), compactBytes });
+          const result = await testClient(seller.url, signer, { journal }).client.call("eth", BODY);
+          assert.ok(result.kind === "refused");
+          assert.ok(["open", "charged"].includes(result.state), result.state);
+          assert.equal(result.receipt?.success, true);
+          assert.match(result.charge, /was charged once, as the receipt states/);
+        }
+        assert.equal(signer.count(), 1);
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    });
+  }
 
   test("attack: terms of 3,000 levels are not signed", async () => {
     const deep: unknown = JSON.parse(nestedJson(3_000));

@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { isRecord } from "@turnpike/base";
-import type { SpendEnd, SpendOutcome } from "./types.ts";
+import type { PurchaseReceipt, SpendEnd, SpendOutcome } from "./types.ts";
 
 /** Outcome of a signed payment; `used`: the chain showed that it was taken, and no answer was handed out for it so far. */
 export type RecordedOutcome = SpendOutcome | SpendEnd | "used";
@@ -24,6 +24,7 @@ export type JournalRecord =
       readonly microUsd: bigint;
     }
   | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
+  | { readonly t: "receipt"; readonly id: number; readonly receipt: PurchaseReceipt }
   | { readonly t: "end"; readonly id: number; readonly outcome: RecordedOutcome };
 
 /** How every journal file begins. */
@@ -61,7 +62,18 @@ export function encodeRecord(record: JournalRecord, n: number): string {
 
 const count = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
 const text = (value: unknown): value is string => typeof value === "string";
+const textOrNone = (value: unknown): value is string | undefined => value === undefined || text(value);
 const micro = (value: unknown): value is string => text(value) && UINT.test(value);
+
+function storedReceipt(json: unknown): PurchaseReceipt | undefined {
+  if (!isRecord(json) || typeof json.success !== "boolean") return undefined;
+  const { success, transaction, network, payer, payTo, amount, asset, errorReason, settlementId } = json;
+  if (!text(transaction) || !text(network) || !textOrNone(payer) || !textOrNone(payTo) || !textOrNone(amount)) {
+    return undefined;
+  }
+  if (!textOrNone(asset) || !textOrNone(errorReason) || !textOrNone(settlementId)) return undefined;
+  return { success, transaction, network, payer, payTo, amount, asset, errorReason, settlementId };
+}
 
 function recordOf(json: unknown): JournalRecord | undefined {
   if (!isRecord(json)) return undefined;
@@ -81,6 +93,10 @@ function recordOf(json: unknown): JournalRecord | undefined {
   if (t === "signed") {
     const { payment, signedAt } = json;
     return text(payment) && text(signedAt) ? { t, id, payment, signedAt } : undefined;
+  }
+  if (t === "receipt") {
+    const receipt = storedReceipt(json.receipt);
+    return receipt && { t, id, receipt };
   }
   const { outcome } = json;
   return t === "end" && text(outcome) && OUTCOMES.includes(outcome)

@@ -2,7 +2,16 @@ import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import type { ExpiredPayment, OpenPayment, ResumedPayment, SpendEnd, SpendJournal, SpendReservation } from "./types.ts";
+import { Turns } from "./turns.ts";
+import type {
+  ExpiredPayment,
+  OpenPayment,
+  PurchaseReceipt,
+  ResumedPayment,
+  SpendEnd,
+  SpendJournal,
+  SpendReservation,
+} from "./types.ts";
 
 /** Each has a default. */
 export interface SpendJournalModules {
@@ -26,6 +35,7 @@ interface Entry {
   readonly microUsd: bigint;
   payment?: string;
   signedAt?: string;
+  receipt?: PurchaseReceipt;
   /** A call of this process has it. */
   busy: boolean;
   /** What is known of a signed one; `used` is what the chain showed. */
@@ -59,6 +69,7 @@ export class SpendBook implements SpendJournal {
   readonly #clock: Clock;
   readonly #faults: FaultPoints;
   readonly #entries = new Map<number, Entry>();
+  readonly #turns = new Turns();
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -86,6 +97,7 @@ export class SpendBook implements SpendJournal {
     const entry = this.#entries.get(record.id);
     if (entry === undefined) return false;
     if (record.t === "signed") this.#sign(entry, record.payment, record.signedAt);
+    else if (record.t === "receipt") entry.receipt = record.receipt;
     else this.#end(entry, record.outcome);
     return true;
   }
@@ -106,10 +118,11 @@ export class SpendBook implements SpendJournal {
     const nextId = held[0]?.id ?? this.#nextId;
     const calls = this.#calls - held.filter(({ payment }) => payment !== undefined).length;
     yield { t: "journal", version: 1, chargedMicroUsd: this.#chargedMicroUsd, calls, nextId };
-    for (const { id, service, requestHash, microUsd, payment, signedAt = "", outcome } of held) {
+    for (const { id, service, requestHash, microUsd, payment, signedAt = "", receipt, outcome } of held) {
       yield { t: "reserve", id, service, requestHash, microUsd };
       if (payment === undefined) continue;
       yield { t: "signed", id, payment, signedAt };
+      if (receipt !== undefined) yield { t: "receipt", id, receipt };
       if (outcome !== "open") yield { t: "end", id, outcome };
     }
   }
@@ -129,6 +142,14 @@ export class SpendBook implements SpendJournal {
     return this.#reservation(entry);
   }
 
+  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
+    return this.#turns.take(requestHash, signal);
+  }
+
+  tryTurn(requestHash: string): Disposable | undefined {
+    return this.#turns.tryTake(requestHash);
+  }
+
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
     for (const entry of this.#entries.values()) {
       if (entry.busy || entry.requestHash !== requestHash) continue;
@@ -137,7 +158,7 @@ export class SpendBook implements SpendJournal {
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
-      return { open, outcome: entry.outcome, reservation: this.#reservation(entry) };
+      return { open, outcome: entry.outcome, receipt: entry.receipt, reservation: this.#reservation(entry) };
     }
     return undefined;
   }
@@ -270,6 +291,12 @@ export class SpendBook implements SpendJournal {
           if (entry.payment === undefined) this.#drop(entry);
           throw error;
         }
+      },
+      shown: async (receipt) => {
+        if (ended || entry.receipt !== undefined || !this.#entries.has(entry.id)) return;
+        entry.receipt = receipt;
+        // Unwritten it still binds this process; after a restart the payment is open, without it.
+        await this.#sink.append({ t: "receipt", id: entry.id, receipt }, true).catch(() => {});
       },
       end: async (outcome) => {
         if (ended) return;

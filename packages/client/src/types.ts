@@ -140,6 +140,8 @@ export interface ResumedPayment {
   readonly open: OpenPayment;
   /** What was known of it; `used`: the chain showed that it was taken, so that its caller is informed first. */
   readonly outcome: Exclude<SpendOutcome, "charged"> | "used";
+  /** Receipt of success that was shown for it, and stays one whatever the gateway says later. */
+  readonly receipt: PurchaseReceipt | undefined;
   readonly reservation: SpendReservation;
 }
 
@@ -151,6 +153,8 @@ export interface SpendReservation {
    * @throws AppError SPEND_JOURNAL when it cannot be written: the payment must not be sent, and the reservation is ended.
    */
   signed(payment: string): Promise<void>;
+  /** Keeps a receipt of success that fits the payment, for later tries. Never rejects. */
+  shown(receipt: PurchaseReceipt): Promise<void>;
   /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
   readonly ended: Promise<SpendEnd>;
   /** Reports the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
@@ -172,6 +176,13 @@ export interface SpendJournal extends AsyncDisposable {
     readonly microUsd: bigint;
     readonly totalMicroUsd: bigint | undefined;
   }): Promise<SpendReservation>;
+  /**
+   * Waits until no other call of this journal is buying this request: a second signature while the first may land is a
+   * second debit. Disposal lets the next one go. Rejects with the signal's reason on an abort.
+   */
+  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable>;
+  /** The same where no call is buying it now; undefined otherwise. */
+  tryTurn(requestHash: string): Disposable | undefined;
   /**
    * Takes up a payment of an earlier try again: the oldest one for this request that was not both refused and expired, or
    * the one that is given. Undefined when there is none, or a call of this process is presenting it.
@@ -289,7 +300,8 @@ export interface Client extends AsyncDisposable {
   /**
    * Buys one call: asks, checks the price against the budget, signs once, and sends until the outcome is known. A
    * payment of an earlier try for the same request is presented first, and nothing new is signed while that one can still be
-   * taken, or may have been and the nodes do not all show that it was not. An abort rejects before the signature; after it the result is an open refusal.
+   * taken, or may have been and the nodes do not all show that it was not. Identical calls on one journal go one after the
+   * other, each with a payment of its own. An abort rejects before the signature; after it the result is an open refusal.
    * @throws AppError SPEND_CAP, BUDGET_SPENT, SPEND_JOURNAL, PAYMENT_OPTION_UNKNOWN, USAGE; GATEWAY_UNREACHABLE when the
    * gateway cannot be reached; INTERNAL when the signer refuses. In all of them nothing was signed, or what was signed
    * was not sent.

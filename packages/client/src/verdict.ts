@@ -26,7 +26,7 @@ export interface Presented {
   readonly isUsed: boolean;
   /** True where nodes are named, which decide when something new may be signed for its request. */
   readonly hasNodes: boolean;
-  /** Receipt of success of an earlier try whose answer could not be read. */
+  /** Receipt of success that an answer which ended nothing was shown with, in this call or an earlier one. */
   readonly receipt?: PurchaseReceipt | undefined;
 }
 
@@ -91,6 +91,9 @@ function untilText({ hasNodes }: Presented, at: string): string {
 function chargeOf(outcome: SpendOutcome, presented: Presented): string {
   const { payment, usd, isUsed, receipt } = presented;
   const sum = usd === undefined ? "The payment" : `${usd} USD`;
+  if (isUsed && outcome !== "open") {
+    return `${sum} was charged, once: the chain shows it, and the gateway gave no answer for it.`;
+  }
   if (receipt !== undefined) {
     const charged = `${sum} was charged once, as the receipt states`;
     return outcome === "open"
@@ -98,7 +101,6 @@ function chargeOf(outcome: SpendOutcome, presented: Presented): string {
       : `${charged}, and counts as spent.`;
   }
   if (outcome === "open") return `${sum} may have been charged, once. ${NOW_OPEN}`;
-  if (isUsed) return `${sum} was charged, once: the chain shows it, and the gateway gave no answer for it.`;
   if (outcome === "charged" || outcome === "claimed") {
     return `${sum} was charged, or may have been, and counts as spent.`;
   }
@@ -128,9 +130,9 @@ function saleReceipt(answer: Answer, { payment, receipt }: Presented): PurchaseR
   return receiptOf(answer.headers) === undefined ? receipt : fittingReceipt(answer, payment);
 }
 
-/** Receipt of a sale in an answer; undefined where it has none that fits the payment. */
-export function successOf(answer: Answer | undefined, payment: string): PurchaseReceipt | undefined {
-  return answer !== undefined && isServed(answer.status) ? fittingReceipt(answer, payment) : undefined;
+/** Receipt of success of an answer that does not end the call: only there is it to be kept. */
+export function receiptToKeep(answer: Answer, payment: string): PurchaseReceipt | undefined {
+  return isServed(answer.status) && !isUnreadable(answer) ? undefined : fittingReceipt(answer, payment);
 }
 
 /** Reason that an answer of success is not a sale. */
@@ -151,11 +153,7 @@ function faultOfServed(answer: Answer, { payment, receipt: earlier }: Presented)
 }
 
 /** Judges an answer to a payment; undefined stands for none. */
-export function judge(answer: Answer | undefined, earlier: Presented, nowMs: number): Verdict {
-  const presented =
-    answer !== undefined && isUnreadable(answer)
-      ? { ...earlier, receipt: successOf(answer, earlier.payment) ?? earlier.receipt }
-      : earlier;
+export function judge(answer: Answer | undefined, presented: Presented, nowMs: number): Verdict {
   const { payment, price, usd } = presented;
   const outcome = outcomeOf(answer, presented, nowMs);
   const charge = chargeOf(outcome, presented);

@@ -213,7 +213,7 @@ suite("receipts and prices, attacked", () => {
     const { client } = testClient(stand.gateway, countingSigner());
     const result = await client.call("eth", BODY);
     assert.ok(result.kind === "refused");
-    assert.match(result.charge, /was charged, or may have been, and counts as spent/);
+    assert.match(result.charge, /was charged once, as the receipt states, and counts as spent/);
     assert.equal(client.spending().chargedUsd, "0.005000");
   });
 

@@ -201,6 +201,14 @@ class SessionCall implements CallRecord, SpendJournal {
     }
   }
 
+  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
+    return this.#shared.turn(requestHash, signal);
+  }
+
+  tryTurn(requestHash: string): Disposable | undefined {
+    return this.#shared.tryTurn(requestHash);
+  }
+
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
     const found = this.#shared.resume(requestHash, payment);
     if (found === undefined) return undefined;
@@ -240,6 +248,7 @@ class SessionCall implements CallRecord, SpendJournal {
   #follow(inner: SpendReservation): SpendReservation {
     return {
       ended: inner.ended,
+      shown: (receipt) => inner.shown(receipt),
       signed: async (payment) => {
         await inner.signed(payment);
         if (payment === this.payment) return;
