@@ -6,7 +6,7 @@ import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
 import { errorResult, failureResult, QuotedError, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
-import { type CallRecord, microOf, usdOf } from "../mcp-session.ts";
+import { type CallRecord, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
 import { toolResult, withSentence } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
@@ -88,12 +88,6 @@ async function assertSold(
   await assertListed(found, { target: service, request: body }, documents, signal);
   return found.priceUsd;
 }
-
-/** A listed price as a cap, rounded up to a micro-unit; undefined where the list has no such amount. */
-const capOf = (priceUsd: string | undefined): string | undefined =>
-  priceUsd !== undefined && /^(?:0|[1-9]\d{0,11})(?:\.\d{1,18})?$/.test(priceUsd)
-    ? usdOf(microOf(priceUsd))
-    : undefined;
 
 /** Buys or resumes one call, and reports how it ended, whatever happens. */
 async function buy(
@@ -199,7 +193,7 @@ async function buyWithinQuote(
   const { result, isJoined } = await session.purchases.run(call.key, withTimeout(signal), async (ends) => {
     const listedUsd = await assertSold(call, modules, ends);
     // A price that was shown binds, until the agent names another.
-    const shownUsd = session.quotes.get(call.key) ?? capOf(session.shownPrices.get(call.id) ?? listedUsd);
+    const shownUsd = session.quotes.get(call.key) ?? session.shownPrices.get(call.id) ?? listedUsd;
     const max = args.max_price_usd ?? shownUsd;
     const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
     return buy(call, "buy", options, opts, modules);
