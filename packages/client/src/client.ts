@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS, isAppError, isNestedDeeper } from "@turnpike/base";
+import { AppError, ERRORS, isAppError, isNestedDeeper, QuotedError } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
@@ -52,17 +52,20 @@ function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x
   return new x402HTTPClient(client);
 }
 
-/** The error of a gateway that gives no terms: its own, without the advice that the reader of an error adds. */
-function noTerms(answer: Answer): AppError {
+/** The error of a gateway that gives no terms: its code, its words apart, without the advice that the reader of an error adds. */
+function noTerms(answer: Answer): QuotedError {
   const { code, message } = refusalOf(answer);
-  if (!isErrorCode(code)) return new AppError("INTERNAL", { message: `The gateway gave no terms: ${message}` });
+  const own = `The gateway gave no terms: it answered ${answer.status}; nothing was signed.`;
+  if (!isErrorCode(code)) return new QuotedError("INTERNAL", own, `${code}: ${message}`);
   const { advice } = ERRORS[code];
   const said = message.endsWith(` ${advice}`) ? message.slice(0, -advice.length - 1) : message;
-  return new AppError(code, { message: said });
+  return new QuotedError(code, own, said);
 }
 
 /** Maximum number of times that one call presents a payment whose answers cannot be read. */
 const MAX_UNREADABLE = 4;
+/** The version of x402 whose terms are read and whose payments are signed. */
+const X402_VERSION = 2;
 /** Maximum nesting of payment terms: what is signed repeats some of them. */
 const MAX_TERMS_DEPTH = 32;
 /** Time after a node could not say what became of a refused payment before one is asked again. */
@@ -270,6 +273,12 @@ class GatewayClient implements Client {
         cause,
       });
     }
+    // Another version means other members of what is signed.
+    if (terms.x402Version !== X402_VERSION) {
+      throw new AppError("PAYMENT_OPTION_UNKNOWN", {
+        message: `The gateway's payment terms are not of version ${X402_VERSION} of x402; nothing was signed.`,
+      });
+    }
     const findToken = (id: TokenId): Promise<Token | undefined> => this.#tokens.find(id);
     return { terms, choice: await choose(terms, { networks: this.#networks, findToken, maxPriceUsd }) };
   }
@@ -318,8 +327,8 @@ class GatewayClient implements Client {
       const payload = await http.createPaymentPayload({ ...terms, accepts: [option] });
       payment = http.encodePaymentSignatureHeader(withAnswerKey(payload))["PAYMENT-SIGNATURE"];
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : "unknown";
-      throw new AppError("INTERNAL", { message: `The payment could not be signed (${why}); nothing was sent.`, cause });
+      // A library's sentence may repeat what the gateway sent: it is the cause, and no part of ours.
+      throw new AppError("INTERNAL", { message: "The payment could not be signed; nothing was sent.", cause });
     }
     const facts = payment === undefined ? undefined : readPayment(payment);
     if (payment === undefined || facts?.value !== price.amount || facts.network !== price.network) {

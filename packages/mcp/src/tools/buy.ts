@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult, McpServer } from "@modelcontextprotocol/server";
-import { AppError, type ErrorCode, errorRow, isAppError } from "@turnpike/base";
-import type { CallOptions, Quote } from "@turnpike/client";
+import { AppError, QuotedError } from "@turnpike/base";
+import type { CallOptions } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
-import { errorResult, failureResult, QuotedError, refusalResult } from "../failure.ts";
+import { errorResult, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
 import { type CallRecord, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
@@ -36,15 +36,6 @@ const price = z
   .string()
   .regex(/^\d{1,9}(\.\d{1,18})?$/, "is no amount of US dollars such as 0.01")
   .optional();
-
-/** Errors of a quote whose message is the client's own; all others are the gateway's. */
-const CLIENT_ERRORS: ReadonlySet<string> = new Set<ErrorCode>([
-  "PAYMENT_OPTION_UNKNOWN",
-  "GATEWAY_UNREACHABLE",
-  "USAGE",
-]);
-
-const isQuote = (value: Quote | CallToolResult): value is Quote => "terms" in value;
 
 /** A call as the client takes it, and its key among the quotes. */
 interface ServiceCall {
@@ -143,18 +134,7 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
       const { session } = modules;
       const quote = await modules
         .client(session.journal)
-        .quote(call.service, call.request, { signal: withTimeout(signal) })
-        .catch((error: unknown): CallToolResult => {
-          if (!isAppError(error) || CLIENT_ERRORS.has(error.code)) throw error;
-          const { code } = error;
-          return failureResult({
-            code,
-            message: "There is no price.",
-            retryable: errorRow(code).retryable,
-            thirdParty: error.message,
-          });
-        });
-      if (!isQuote(quote)) return quote;
+        .quote(call.service, call.request, { signal: withTimeout(signal) });
       const { usd, network, asset, amount, decimals } = quote.price;
       session.quotes.set(call.key, usd);
       const left = session.spending().remainingMicroUsd;

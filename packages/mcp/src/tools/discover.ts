@@ -1,9 +1,8 @@
 import type { McpServer } from "@modelcontextprotocol/server";
-import { AppError, visibleLine, visibleText } from "@turnpike/base";
+import { AppError, QuotedError, visibleLine, visibleText } from "@turnpike/base";
 import { z } from "zod";
 import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
-import { QuotedError } from "../failure.ts";
 import { nearText } from "../listed.ts";
 import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
 import type { McpServerModules } from "../types.ts";
