@@ -500,8 +500,8 @@ export class AppError extends Error {
 export class QuotedError extends AppError {
   readonly thirdParty: string | undefined;
 
-  constructor(code: ErrorCode, message: string, thirdParty: string | undefined) {
-    super(code, { message });
+  constructor(code: ErrorCode, message: string, thirdParty: string | undefined, cause?: unknown) {
+    super(code, { message, cause });
     this.thirdParty = thirdParty;
   }
 }

@@ -87,8 +87,7 @@ export interface Failure {
 export function failureOf(error: unknown): Failure {
   const code = isAppError(error) ? error.code : "INTERNAL";
   const row = errorRow(code);
-  const quoted =
-    error instanceof QuotedError && error.thirdParty !== undefined ? ` It says: "${error.thirdParty}"` : "";
+  const quoted = error instanceof QuotedError && error.thirdParty !== undefined ? ` Quoted: "${error.thirdParty}"` : "";
   const message = isAppError(error)
     ? `${error.message}${quoted}`
     : `${row.message} (${error instanceof Error ? error.message : String(error)})`;
