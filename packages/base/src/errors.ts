@@ -496,6 +496,16 @@ export class AppError extends Error {
   }
 }
 
+/** An error that others' words explain: they are no part of its message, and are shown as theirs. */
+export class QuotedError extends AppError {
+  readonly thirdParty: string | undefined;
+
+  constructor(code: ErrorCode, message: string, thirdParty: string | undefined, cause?: unknown) {
+    super(code, { message, cause });
+    this.thirdParty = thirdParty;
+  }
+}
+
 /** True for an {@link AppError}, also for one with this code. */
 export function isAppError(error: unknown, code?: ErrorCode): error is AppError {
   return error instanceof AppError && (code === undefined || error.code === code);

@@ -63,6 +63,7 @@ export {
   failureCode,
   faultFields,
   isAppError,
+  QuotedError,
   RETIRED_CODES,
   thrownCode,
 } from "./errors.ts";

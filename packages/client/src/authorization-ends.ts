@@ -1,3 +1,4 @@
+import { AppError } from "@turnpike/base";
 import { createPublicClient, http, parseAbi } from "viem";
 import type { PaymentFacts } from "./payment-header.ts";
 
@@ -14,9 +15,51 @@ type Vote = AuthorizationEnd | "abstains";
 const SETTLED_SECONDS = 60n;
 /** Maximum authorizations that one node is asked for at once. */
 const MAX_AT_ONCE = 50;
+/** Time for a node to say which chain it is of. */
+const CHAIN_TIMEOUT_MS = 2_000;
 const TOKEN = parseAbi(["function authorizationState(address authorizer, bytes32 nonce) view returns (bool)"]);
 
 const isHex = (text: string): text is `0x${string}` => text.startsWith("0x");
+
+/** Network of a node; undefined for one that does not answer. */
+async function networkOf(rpcUrl: string): Promise<string | undefined> {
+  const fetchOptions = { signal: AbortSignal.timeout(CHAIN_TIMEOUT_MS) };
+  const node = createPublicClient({ transport: http(rpcUrl, { fetchOptions, retryCount: 0 }) });
+  return node.getChainId().then(
+    (chainId) => `eip155:${chainId}`,
+    () => undefined,
+  );
+}
+
+/** The networks of the nodes that a client names, each read until it answers. */
+export class NodeNetworks {
+  readonly #rpcUrls: readonly string[];
+  readonly #networks = new Map<string, string>();
+
+  constructor(rpcUrls: readonly string[]) {
+    this.#rpcUrls = rpcUrls;
+  }
+
+  /**
+   * Holds that a node may show what becomes of a payment on this network. Where all are of other chains none ever would, and
+   * a payment that is refused would be presented for good. One that does not answer may be of it.
+   * @throws AppError CONFIG_INVALID; nothing was signed.
+   */
+  async assertMayShow(network: string): Promise<void> {
+    if (this.#rpcUrls.length === 0) return;
+    const networks = await Promise.all(this.#rpcUrls.map((rpcUrl) => this.#networkOf(rpcUrl)));
+    if (networks.some((one) => one === undefined || one === network)) return;
+    const named = [...new Set(networks)].join(", ");
+    const message = `None of the nodes is of ${network}, on which the payment would be: they are of ${named}; nothing was signed.`;
+    throw new AppError("CONFIG_INVALID", { message, advice: `Name a node of ${network}, or none.` });
+  }
+
+  async #networkOf(rpcUrl: string): Promise<string | undefined> {
+    const network = this.#networks.get(rpcUrl) ?? (await networkOf(rpcUrl));
+    if (network !== undefined) this.#networks.set(rpcUrl, network);
+    return network;
+  }
+}
 
 async function votesOf<Payment extends { readonly facts: PaymentFacts }>(
   rpcUrl: string,

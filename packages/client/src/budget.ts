@@ -1,4 +1,4 @@
-import { AppError, decimalToUnits, type ErrorCode, unitsToDecimal } from "@turnpike/base";
+import { AppError, decimalToUnits, type ErrorCode, isRecord, unitsToDecimal } from "@turnpike/base";
 
 /** Places of a micro-unit of the dollar, in which budgets are added up. */
 const MICRO = 6;
@@ -18,8 +18,13 @@ export function assertUsd(name: string, text: string, code: ErrorCode): void {
   });
 }
 
-/** A third party's amount of US dollars, rounded up to a micro-unit; undefined when it is not such an amount. */
-export function roundUpUsd(amount: unknown): string | undefined {
+/**
+ * A price of a gateway's list (`{ amount, currency }`) in US dollars, rounded up to a micro-unit; undefined when it is no
+ * amount of US dollars. The one reader of such prices: a price that is shown is the price that caps.
+ */
+export function listedPriceUsd(price: unknown): string | undefined {
+  if (!isRecord(price) || price.currency !== "USD") return undefined;
+  const { amount } = price;
   if (typeof amount !== "string" || !USD.test(amount)) return undefined;
   return microUsdText(unitsToMicroUsd(decimalToUnits(amount, PLACES), PLACES));
 }

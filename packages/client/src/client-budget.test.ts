@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { suite, test } from "node:test";
+import { QuotedError } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import {
   type Answerer,
@@ -342,9 +344,12 @@ suite("budget, attacked", () => {
   test("attack: a node that never answers keeps neither the terms nor a call that the budget allows", async () => {
     await using stand = await standInGateway(notNow);
     let [asked, ended] = [0, 0];
-    await using node = await serve((_request, response) => {
-      asked++;
-      response.on("close", () => ended++);
+    await using node = await serve((request, response) => {
+      void text(request).then((body) => {
+        if (!body.includes("eth_getBlockByNumber")) return;
+        asked++;
+        response.on("close", () => ended++);
+      });
     });
     {
       const opts = { totalUsd: "0.015", rpcUrls: [node.url] };
@@ -354,10 +359,10 @@ suite("budget, attacked", () => {
       tested.later(HOUR_MS);
       assert.equal((await client.quote("eth", BODY)).withinCap, true);
       assert.equal((await client.call("eth", '{"method":"eth_gasPrice"}')).kind, "refused");
-      await eventually("the node is asked for chain id and block", () => asked === 2);
+      await eventually("the node is asked for its block", () => asked === 1);
       assert.equal(ended, 0, "what it was asked for is still open");
     }
-    await eventually("the client's end ends it", () => ended === 2);
+    await eventually("the client's end ends it", () => ended === 1);
   });
 
   test("attack: a gateway that says it served nothing and settles all the same takes the total, and no more", async () => {
@@ -388,7 +393,6 @@ suite("budget, attacked", () => {
     const cases: readonly (readonly [string, (node: StandInNode) => readonly string[]])[] = [
       ["there is no node", () => []],
       ["the node is gone", () => ["http://127.0.0.1:9"]],
-      ["a node of another chain", (node) => [Object.assign(node, { chainId: 8_453 }).url]],
       ["a node that lags", (node) => [Object.assign(node, { timeSeconds: 1 }).url]],
       ["a node that fails", (node) => [Object.assign(node, { state: undefined }).url]],
       ["a token that is not there", (node) => [Object.assign(node, { state: "0x" }).url]],
@@ -406,6 +410,31 @@ suite("budget, attacked", () => {
       await assert.rejects(client.call("eth", OTHER), refusesWith("BUDGET_SPENT", NOTHING), name);
       assert.equal(signer.count(), 1, name);
     }
+  });
+
+  test("attack: nodes of other chains alone, which could never end a refused payment: nothing is signed", async () => {
+    await using stand = await standInGateway(notNow);
+    await using node = await standInNode();
+    await using other = await standInNode();
+    node.chainId = 1;
+    other.chainId = 8_453;
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { rpcUrls: [node.url, other.url] });
+    for (let times = 0; times < 2; times++) {
+      await assert.rejects(
+        client.call("eth", BODY),
+        refusesWith("CONFIG_INVALID", /None of the nodes is of eip155:84532, .*; nothing was signed/),
+      );
+    }
+    assert.equal(signer.count(), 0);
+    assert.deepEqual([client.spending().openUsd, stand.payments().length], ["0.000000", 0]);
+    other.chainId = 84_532;
+    const corrected = testClient(stand.gateway, signer, { rpcUrls: [node.url, other.url] });
+    assert.equal((await corrected.client.call("eth", BODY)).kind, "refused");
+    assert.equal(signer.count(), 1, "one node of the chain is enough");
+    const silent = testClient(stand.gateway, signer, { rpcUrls: [node.url, "http://127.0.0.1:9"] });
+    await silent.client.call("eth", BODY);
+    assert.equal(signer.count(), 2, "a node that is gone may be of the chain");
   });
 
   test("each refused payment may be given back at its own time, and once", async () => {
@@ -625,7 +654,12 @@ suite("budget, attacked", () => {
     const { address } = countingSigner();
     const signTypedData = (): Promise<never> => Promise.reject(new TypeError("the user said no"));
     const { client } = testClient(stand.gateway, { address, signTypedData }, { totalUsd: "0.005" });
-    await assert.rejects(client.call("eth", BODY), refusesWith("INTERNAL", /the user said no.*nothing was sent/));
+    await assert.rejects(client.call("eth", BODY), (error) => {
+      assert.ok(error instanceof QuotedError && error.code === "INTERNAL");
+      assert.match(error.message, /nothing was sent/);
+      assert.equal(error.thirdParty, "the user said no");
+      return true;
+    });
     assert.deepEqual([client.spending().remainingUsd, client.spending().calls], ["0.005000", 0]);
     assert.deepEqual(stand.payments(), []);
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { AppError } from "@turnpike/base";
+import { QuotedError } from "@turnpike/base";
 import { recoverTypedDataAddress } from "viem";
 import {
   answerJson,
@@ -212,7 +212,7 @@ suite("client, against a stand-in gateway", () => {
     assert.deepEqual([result.code, result.message], ["PAYMENT_EXPIRED", "The payment expires too soon. Sign again."]);
   });
 
-  test("a quote without terms has the gateway's own code, and its advice once", async () => {
+  test("a quote without terms has the gateway's code, and its words apart, its advice once", async () => {
     const answers = new Map<string, unknown>([
       ["/v1/no", { code: "UNKNOWN_SERVICE", message: "No service has this id. See /services.json for the ids." }],
       ["/v1/odd", { code: "HOUSE_RULE", message: "not today" }],
@@ -225,11 +225,15 @@ suite("client, against a stand-in gateway", () => {
     );
     const asked = async (service: string): Promise<unknown> => client.quote(service, BODY).catch((e) => e);
     const unknown = await asked("no");
-    assert.ok(unknown instanceof AppError);
-    assert.deepEqual([unknown.code, unknown.message], ["UNKNOWN_SERVICE", "No service has this id."]);
+    assert.ok(unknown instanceof QuotedError);
+    const own = "The gateway gave no terms: it answered 404; nothing was signed.";
+    assert.deepEqual(
+      [unknown.code, unknown.message, unknown.thirdParty],
+      ["UNKNOWN_SERVICE", own, "No service has this id."],
+    );
     const odd = await asked("odd");
-    assert.ok(odd instanceof AppError);
-    assert.deepEqual([odd.code, odd.message], ["INTERNAL", "The gateway gave no terms: not today"]);
+    assert.ok(odd instanceof QuotedError);
+    assert.deepEqual([odd.code, odd.message, odd.thirdParty], ["INTERNAL", own, "HOUSE_RULE: not today"]);
   });
 
   test("lists what a gateway sells, and nothing where it has no list", async () => {

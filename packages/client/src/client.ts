@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS, isAppError, isNestedDeeper } from "@turnpike/base";
+import { AppError, ERRORS, isAppError, isNestedDeeper, QuotedError, visibleLine } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
@@ -14,7 +14,7 @@ import {
   refusalOf,
   waitMs,
 } from "./answers.ts";
-import { readAuthorizationEnds } from "./authorization-ends.ts";
+import { NodeNetworks, readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
@@ -51,17 +51,22 @@ function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x
   return new x402HTTPClient(client);
 }
 
-/** The error of a gateway that gives no terms: its own, without the advice that the reader of an error adds. */
-function noTerms(answer: Answer): AppError {
+/** The error of a gateway that gives no terms: its code, its words apart, without the advice that the reader of an error adds. */
+function noTerms(answer: Answer): QuotedError {
   const { code, message } = refusalOf(answer);
-  if (!isErrorCode(code)) return new AppError("INTERNAL", { message: `The gateway gave no terms: ${message}` });
+  const own = `The gateway gave no terms: it answered ${answer.status}; nothing was signed.`;
+  if (!isErrorCode(code)) return new QuotedError("INTERNAL", own, `${code}: ${message}`);
   const { advice } = ERRORS[code];
   const said = message.endsWith(` ${advice}`) ? message.slice(0, -advice.length - 1) : message;
-  return new AppError(code, { message: said });
+  return new QuotedError(code, own, said);
 }
 
 /** Maximum number of times that one call presents a payment whose answers cannot be read. */
 const MAX_UNREADABLE = 4;
+/** Maximum characters of a sentence of others that an error quotes. */
+const MAX_QUOTED_LENGTH = 600;
+/** The version of x402 whose terms are read and whose payments are signed. */
+const X402_VERSION = 2;
 /** Maximum nesting of payment terms: what is signed repeats some of them. */
 const MAX_TERMS_DEPTH = 32;
 /** Time after a node could not say what became of a refused payment before one is asked again. */
@@ -95,6 +100,7 @@ class GatewayClient implements Client {
   readonly #networks: AllowedNetworks;
   readonly #tokens: Tokens;
   readonly #hasNodes: boolean;
+  readonly #nodeNetworks: NodeNetworks;
   /** Prices that were quoted, in US dollars, by request. */
   readonly #quotes = new Map<string, string>();
   readonly #totalMicroUsd: bigint | undefined;
@@ -119,6 +125,7 @@ class GatewayClient implements Client {
     this.#networks = new AllowedNetworks(opts.networks);
     this.#tokens = new Tokens(assets, rpcUrls);
     this.#hasNodes = rpcUrls.length > 0;
+    this.#nodeNetworks = new NodeNetworks(rpcUrls);
     this.#totalMicroUsd = totalUsd === undefined ? undefined : limitToMicroUsd(totalUsd);
     this.#fetch = modules.fetch ?? globalThis.fetch;
     const { gateway, requestTimeoutMs = 90_000, maxAnswerBytes } = opts;
@@ -271,6 +278,12 @@ class GatewayClient implements Client {
         cause,
       });
     }
+    // Another version means other members of what is signed.
+    if (terms.x402Version !== X402_VERSION) {
+      throw new AppError("PAYMENT_OPTION_UNKNOWN", {
+        message: `The gateway's payment terms are not of version ${X402_VERSION} of x402; nothing was signed.`,
+      });
+    }
     const findToken = (id: TokenId): Promise<Token | undefined> => this.#tokens.find(id);
     return { terms, choice: await choose(terms, { networks: this.#networks, findToken, maxPriceUsd }) };
   }
@@ -287,6 +300,7 @@ class GatewayClient implements Client {
         detail: { usd: price.usd, maxPriceUsd: purpose.maxPriceUsd },
       });
     }
+    await this.#nodeNetworks.assertMayShow(price.network);
     purpose.signal?.throwIfAborted();
     const reservation = await this.#reserve(purpose, unitsToMicroUsd(price.amount, price.decimals));
     let payment: string;
@@ -319,8 +333,9 @@ class GatewayClient implements Client {
       const payload = await http.createPaymentPayload({ ...terms, accepts: [option] });
       payment = http.encodePaymentSignatureHeader(withAnswerKey(payload))["PAYMENT-SIGNATURE"];
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : "unknown";
-      throw new AppError("INTERNAL", { message: `The payment could not be signed (${why}); nothing was sent.`, cause });
+      // The sentence of a library or a signer may repeat what the gateway sent: it is quoted, and no part of ours.
+      const why = cause instanceof Error ? visibleLine(cause.message, MAX_QUOTED_LENGTH) : undefined;
+      throw new QuotedError("INTERNAL", "The payment could not be signed; nothing was sent.", why, cause);
     }
     const facts = payment === undefined ? undefined : readPayment(payment);
     if (payment === undefined || facts?.value !== price.amount || facts.network !== price.network) {

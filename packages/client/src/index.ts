@@ -1,4 +1,5 @@
 export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
+export { listedPriceUsd } from "./budget.ts";
 export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal } from "./journal-file.ts";

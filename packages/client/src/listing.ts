@@ -1,6 +1,6 @@
 import { AppError, isRecord, visibleLine } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
-import { roundUpUsd } from "./budget.ts";
+import { listedPriceUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
 import type { ListedService } from "./types.ts";
 
@@ -24,7 +24,7 @@ function listed(item: unknown): ListedService[] {
       methods: (Array.isArray(methods) ? (methods as unknown[]) : [])
         .slice(0, MAX_METHODS)
         .flatMap((name) => (typeof name === "string" ? visibleLine(name, MAX_TEXT_LENGTH) : [])),
-      priceUsd: isRecord(price) && price.currency === "USD" ? roundUpUsd(price.amount) : undefined,
+      priceUsd: listedPriceUsd(price),
     },
   ];
 }

@@ -60,7 +60,8 @@ export interface ClientOptions {
   /**
    * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment was not taken
    * and no longer can be. Only when all of them agree its price is returned to the budget, and its request signed for anew.
-   * Not nodes of the gateway. Without nodes time alone decides when something new is signed, and no price is returned.
+   * One of them has to be of the network that is paid on, else nothing is signed. Not nodes of the gateway. Without nodes
+   * time alone decides when something new is signed, and no price is returned.
    */
   readonly rpcUrls?: readonly string[];
   /**

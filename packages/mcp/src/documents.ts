@@ -8,6 +8,7 @@ import {
   isRecord,
   visibleLine,
 } from "@turnpike/base";
+import { listedPriceUsd } from "@turnpike/client";
 import { SERVICE_ID } from "./arguments.ts";
 
 /** A service as `/services.json` lists it, with every text bounded. */
@@ -17,8 +18,8 @@ export interface ServiceFacts {
   readonly description: string;
   readonly category: string;
   readonly tags: readonly string[];
-  /** US dollars for one call. */
-  readonly priceUsd: string;
+  /** US dollars for one call, rounded up to a micro-unit; undefined where the list has no such price. */
+  readonly priceUsd: string | undefined;
   /** Whether it answers now. */
   readonly servesNow: boolean;
   /** False for one that is only on the free relay. */
@@ -63,7 +64,6 @@ const textsOf = (value: unknown, most: number, length: number): string[] =>
 
 function serviceOf(item: unknown): ServiceFacts[] {
   if (!isRecord(item) || typeof item.id !== "string" || !SERVICE_ID.test(item.id)) return [];
-  const price = isRecord(item.price) ? textOf(item.price.amount, 40) : "";
   return [
     {
       id: item.id,
@@ -71,7 +71,7 @@ function serviceOf(item: unknown): ServiceFacts[] {
       description: textOf(item.description, 600),
       category: textOf(item.category, 60),
       tags: textsOf(item.tags, 20, 60),
-      priceUsd: /^\d+(\.\d+)?$/.test(price) ? price : "unknown",
+      priceUsd: listedPriceUsd(item.price),
       servesNow: item.serves !== false,
       paid: item.paid !== false,
       relayUrl: typeof item.relayUrl === "string" ? visibleLine(item.relayUrl, 300) : undefined,
@@ -80,6 +80,15 @@ function serviceOf(item: unknown): ServiceFacts[] {
       operations: textsOf(item.methods, MAX_LISTED_OPERATIONS, 200),
     },
   ];
+}
+
+/** Services of a list. Of entries with one id the first counts: there is one price to show, and to hold. */
+function servicesOf(list: readonly unknown[]): readonly ServiceFacts[] {
+  const services = new Map<string, ServiceFacts>();
+  for (const service of list.slice(0, MAX_SERVICES).flatMap(serviceOf)) {
+    if (!services.has(service.id)) services.set(service.id, service);
+  }
+  return [...services.values()];
 }
 
 const LEFT_OUT = "(left out: too large)";
@@ -244,7 +253,7 @@ export class GatewayDocuments {
         path: "/services.json",
         maxAgeMs: LIST_AGE_MS,
         maxBytes: MAX_LIST_BYTES,
-        read: (json) => (Array.isArray(json) ? json.slice(0, MAX_SERVICES).flatMap(serviceOf) : undefined),
+        read: (json) => (Array.isArray(json) ? servicesOf(json) : undefined),
       },
       inner,
     );

@@ -1,5 +1,5 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
-import { AppError, ERRORS, type ErrorCode, errorRow, isAppError, type Log, visibleLine } from "@turnpike/base";
+import { ERRORS, type ErrorCode, errorRow, isAppError, type Log, QuotedError, visibleLine } from "@turnpike/base";
 import type { PurchaseResult } from "@turnpike/client";
 import { withoutPayment } from "./fence.ts";
 import { type CallRecord, usdOf } from "./mcp-session.ts";
@@ -8,16 +8,6 @@ import { THIRD_PARTY_NOTICE, toolResult } from "./result.ts";
 /** Maximum characters of others' words that are passed on with a failure. */
 const MAX_QUOTED_CHARACTERS = 600;
 const MAX_MESSAGE_CHARACTERS = 1_200;
-
-/** An error that others' words explain: they are fenced, and are no part of its message. */
-export class QuotedError extends AppError {
-  readonly thirdParty: string | undefined;
-
-  constructor(code: ErrorCode, message: string, thirdParty: string | undefined) {
-    super(code, { message });
-    this.thirdParty = thirdParty;
-  }
-}
 
 /** What to do next, where the registry's advice is for people at a command line. */
 const NEXT: Partial<Record<ErrorCode, string>> = {

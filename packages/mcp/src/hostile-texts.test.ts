@@ -152,6 +152,64 @@ suite("a gateway whose every text is hostile", () => {
     }
   });
 
+  test("attack: a code of ours on a gateway's sentence does not make it ours, in a quote or a call", async () => {
+    await using mcp = await connected(gateway);
+    for (const code of ["GATEWAY_UNREACHABLE", "PAYMENT_OPTION_UNKNOWN", "USAGE", "INTERNAL", "SPEND_CAP", "CANARY"]) {
+      gateway.onAsked = (response) => {
+        const body = JSON.stringify({ code, message: words(), retryable: true });
+        response.writeHead(503, { "content-type": "application/json" }).end(body);
+      };
+      for (const tool of ["get_quote", "call_service"]) {
+        const result = await mcp.tool(tool, { service_id: "eth", request: { method: "eth_blockNumber" } });
+        assert.equal(result.isError, true);
+        assertApart(result, `${tool} ${code}`);
+        assert.match(JSON.stringify(result.content), /CANARY/, "what the gateway says is quoted");
+      }
+    }
+  });
+
+  test("attack: no text of the payment terms comes into an error, nor is anything signed for other terms than version 2", async () => {
+    await using mcp = await connected(gateway);
+    const option = {
+      scheme: "exact",
+      network: "eip155:84532",
+      amount: "5000",
+      asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+      payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+      maxTimeoutSeconds: 60,
+      extra: { name: "USDC", version: "2" },
+    };
+    const good = { x402Version: 2, error: words(), resource: { url: words() }, accepts: [option] };
+    for (const change of [
+      { x402Version: words() },
+      { x402Version: 1 },
+      { x402Version: 3 },
+      { x402Version: "2" },
+      { x402Version: undefined },
+      { accepts: [{ ...option, scheme: words() }] },
+      { accepts: [{ ...option, network: words() }] },
+      { accepts: [{ ...option, network: `eip155:${words()}` }] },
+      { accepts: [{ ...option, asset: words() }] },
+      { accepts: [{ ...option, amount: words() }] },
+      { accepts: [{ ...option, payTo: words() }] },
+      { accepts: [{ ...option, extra: { name: words(), version: words() } }] },
+      { accepts: words() },
+    ]) {
+      gateway.onAsked = (response) => {
+        const terms = JSON.stringify({ ...good, ...change });
+        const head = { "content-type": "application/json", "payment-required": Buffer.from(terms).toString("base64") };
+        response.writeHead(402, head).end(terms);
+      };
+      for (const tool of ["get_quote", "call_service"]) {
+        const result = await mcp.tool(tool, { service_id: "eth", request: { method: "eth_blockNumber" } });
+        const name = `${tool} ${JSON.stringify(change)}`;
+        assert.equal(result.isError, true, name);
+        assertApart(result, name);
+      }
+    }
+    assert.equal(mcp.signer.count, 0);
+  });
+
   test("attack: a small example does not become a large result", async () => {
     let example: unknown = "x";
     for (let depth = 0; depth < 55; depth++) example = [example];

@@ -1,6 +1,5 @@
-import { isRecord, nearest, visibleLine } from "@turnpike/base";
+import { isRecord, nearest, QuotedError, visibleLine } from "@turnpike/base";
 import { type GatewayDocuments, MAX_LISTED_OPERATIONS, type ServiceFacts } from "./documents.ts";
-import { QuotedError } from "./failure.ts";
 
 /** The operation that is the body of the route itself. */
 const OWN_BODY = "POST /";

@@ -273,7 +273,7 @@ export class McpSession {
   /** Prices that were quoted in this session, in US dollars, by request. */
   readonly quotes = new Recent<string>(MAX_QUOTES);
   /** Prices of services that were shown in this session, in US dollars, by id. */
-  readonly shownPrices = new Recent<string>(MAX_SHOWN_PRICES);
+  readonly shownPrices = new Recent<string | undefined>(MAX_SHOWN_PRICES);
   /** Purchases in flight, by request. */
   readonly purchases = new SharedCalls<CallToolResult>();
   /** The journal of all sessions. */

@@ -16,6 +16,7 @@ import {
   receipt,
   type StandInGateway,
   said,
+  service,
   startStandInGateway,
 } from "../test/gateway.ts";
 
@@ -80,7 +81,7 @@ suite("the MCP server", () => {
       ],
     );
     const web = await mcp.tool("search_services", { category: "search" });
-    assert.match(said(web), /\n- search: Web search\..*0\.005 USD a call; answers now/);
+    assert.match(said(web), /\n- search: Web search\..*0\.005000 USD a call; answers now/);
     assert.equal(gateway.paid.length, 0);
   });
 
@@ -466,6 +467,58 @@ suite("the MCP server", () => {
     }
     assert.equal(mcp.signer.count, 0);
     assert.equal((await mcp.tool("call_service", { ...ETH, max_price_usd: "0.049" })).isError, undefined);
+  });
+
+  test("attack: one reader makes the price that is shown and the price that caps; what it refuses is unknown", async () => {
+    const prices: readonly (readonly [unknown, string])[] = [
+      [{ amount: "0.0010000001", currency: "USD" }, "0.001001"],
+      [{ amount: "00.0001", currency: "USD" }, "unknown"],
+      [{ amount: "0.0010000000000000000000", currency: "USD" }, "unknown"],
+      [{ amount: "0.0001", currency: "KWD" }, "unknown"],
+      [{ amount: "0.0001" }, "unknown"],
+      [{ amount: "0.0001\u200b", currency: "USD" }, "unknown"],
+      [{ amount: 0.0001, currency: "USD" }, "unknown"],
+      ["0.0001", "unknown"],
+    ];
+    gateway.amount = "49000";
+    for (const [price, shown] of prices) {
+      gateway.onDocument = (path, response) => {
+        if (path === "/services.json") response.end(JSON.stringify([service("eth", { price })]));
+        return path === "/services.json";
+      };
+      await using mcp = await connected(gateway);
+      const name = JSON.stringify(price);
+      const list = await mcp.tool("search_services");
+      assert.equal(
+        (list.structuredContent as { services: { price_usd: string }[] }).services[0]?.price_usd,
+        shown,
+        name,
+      );
+      const facts = await mcp.tool("describe_service", { service_id: "eth" });
+      assert.equal((facts.structuredContent as { service: { price_usd: string } }).service.price_usd, shown, name);
+      const call = await mcp.tool("call_service", ETH);
+      assert.equal(
+        call.isError === true ? errorOf(call).code : undefined,
+        shown === "unknown" ? undefined : "SPEND_CAP",
+      );
+    }
+  });
+
+  test("attack: an id that is listed twice has its first price, wherever it is shown", async () => {
+    gateway.amount = "49000";
+    gateway.onDocument = (path, response) => {
+      const twice = ["0.001", "0.05"].map((amount) => service("eth", { price: { amount, currency: "USD" } }));
+      if (path === "/services.json") response.end(JSON.stringify(twice));
+      return path === "/services.json";
+    };
+    await using mcp = await connected(gateway);
+    const list = await mcp.tool("search_services");
+    assert.deepEqual(
+      (list.structuredContent as { services: { price_usd: string }[] }).services.map((one) => one.price_usd),
+      ["0.001000"],
+    );
+    assert.equal(errorOf(await mcp.tool("call_service", ETH)).code, "SPEND_CAP");
+    assert.equal(mcp.signer.count, 0);
   });
 
   test("attack: after a signature the next step follows from the payment, whatever the gateway says", async () => {

@@ -1,4 +1,4 @@
-import { type ErrorCode, errorRow, isAppError, isNestedDeeper } from "@turnpike/base";
+import { type ErrorCode, errorRow, isAppError, isNestedDeeper, QuotedError } from "@turnpike/base";
 import { printError, printOut } from "./terminal.ts";
 
 /** A JSON document that is being written. Disposal ends it. */
@@ -87,8 +87,9 @@ export interface Failure {
 export function failureOf(error: unknown): Failure {
   const code = isAppError(error) ? error.code : "INTERNAL";
   const row = errorRow(code);
+  const quoted = error instanceof QuotedError && error.thirdParty !== undefined ? ` Quoted: "${error.thirdParty}"` : "";
   const message = isAppError(error)
-    ? error.message
+    ? `${error.message}${quoted}`
     : `${row.message} (${error instanceof Error ? error.message : String(error)})`;
   return { code, message, advice: (isAppError(error) ? error.advice : undefined) ?? row.advice };
 }

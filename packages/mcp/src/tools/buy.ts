@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult, McpServer } from "@modelcontextprotocol/server";
-import { AppError, type ErrorCode, errorRow, isAppError } from "@turnpike/base";
-import type { CallOptions, Quote } from "@turnpike/client";
+import { AppError, QuotedError } from "@turnpike/base";
+import type { CallOptions } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
-import { errorResult, failureResult, QuotedError, refusalResult } from "../failure.ts";
+import { errorResult, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
-import { type CallRecord, microOf, usdOf } from "../mcp-session.ts";
+import { type CallRecord, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
 import { toolResult, withSentence } from "../result.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
@@ -36,15 +36,6 @@ const price = z
   .string()
   .regex(/^\d{1,9}(\.\d{1,18})?$/, "is no amount of US dollars such as 0.01")
   .optional();
-
-/** Errors of a quote whose message is the client's own; all others are the gateway's. */
-const CLIENT_ERRORS: ReadonlySet<string> = new Set<ErrorCode>([
-  "PAYMENT_OPTION_UNKNOWN",
-  "GATEWAY_UNREACHABLE",
-  "USAGE",
-]);
-
-const isQuote = (value: Quote | CallToolResult): value is Quote => "terms" in value;
 
 /** A call as the client takes it, and its key among the quotes. */
 interface ServiceCall {
@@ -88,12 +79,6 @@ async function assertSold(
   await assertListed(found, { target: service, request: body }, documents, signal);
   return found.priceUsd;
 }
-
-/** A listed price as a cap, rounded up to a micro-unit; undefined where the list has no such amount. */
-const capOf = (priceUsd: string | undefined): string | undefined =>
-  priceUsd !== undefined && /^(?:0|[1-9]\d{0,11})(?:\.\d{1,18})?$/.test(priceUsd)
-    ? usdOf(microOf(priceUsd))
-    : undefined;
 
 /** Buys or resumes one call, and reports how it ended, whatever happens. */
 async function buy(
@@ -149,18 +134,7 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
       const { session } = modules;
       const quote = await modules
         .client(session.journal)
-        .quote(call.service, call.request, { signal: withTimeout(signal) })
-        .catch((error: unknown): CallToolResult => {
-          if (!isAppError(error) || CLIENT_ERRORS.has(error.code)) throw error;
-          const { code } = error;
-          return failureResult({
-            code,
-            message: "There is no price.",
-            retryable: errorRow(code).retryable,
-            thirdParty: error.message,
-          });
-        });
-      if (!isQuote(quote)) return quote;
+        .quote(call.service, call.request, { signal: withTimeout(signal) });
       const { usd, network, asset, amount, decimals } = quote.price;
       session.quotes.set(call.key, usd);
       const left = session.spending().remainingMicroUsd;
@@ -199,7 +173,7 @@ async function buyWithinQuote(
   const { result, isJoined } = await session.purchases.run(call.key, withTimeout(signal), async (ends) => {
     const listedUsd = await assertSold(call, modules, ends);
     // A price that was shown binds, until the agent names another.
-    const shownUsd = session.quotes.get(call.key) ?? capOf(session.shownPrices.get(call.id) ?? listedUsd);
+    const shownUsd = session.quotes.get(call.key) ?? session.shownPrices.get(call.id) ?? listedUsd;
     const max = args.max_price_usd ?? shownUsd;
     const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
     return buy(call, "buy", options, opts, modules);

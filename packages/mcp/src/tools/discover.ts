@@ -1,9 +1,8 @@
 import type { McpServer } from "@modelcontextprotocol/server";
-import { AppError, visibleLine, visibleText } from "@turnpike/base";
+import { AppError, QuotedError, visibleLine, visibleText } from "@turnpike/base";
 import { z } from "zod";
 import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
-import { QuotedError } from "../failure.ts";
 import { nearText } from "../listed.ts";
 import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
 import type { McpServerModules } from "../types.ts";
@@ -37,7 +36,7 @@ const shown = (service: ServiceFacts): z.output<typeof SERVICE> => ({
   name: service.name,
   description: visibleLine(service.description, 300),
   category: service.category,
-  price_usd: service.priceUsd,
+  price_usd: service.priceUsd ?? "unknown",
   answers_now: service.servesNow,
   paid: service.paid,
 });
@@ -136,7 +135,7 @@ function addSearchServices(server: McpServer, modules: McpServerModules): void {
       const all = await modules.documents.services(signal);
       const found = rankServices(all, query, category);
       const services = found.slice(0, limit).map(shown);
-      for (const { id, price_usd } of services) modules.session.shownPrices.set(id, price_usd);
+      for (const { id, priceUsd } of found.slice(0, limit)) modules.session.shownPrices.set(id, priceUsd);
       const categories = [...new Set(all.map((one) => one.category))].filter((one) => one !== "").slice(0, 50);
       const lines = services.map(
         (one) =>
