@@ -3,7 +3,7 @@ import { cutText, ERRORS, isRecord, visibleText } from "@turnpike/base";
 const MAX_FIELDS = 20;
 const MAX_LENGTH = 300;
 
-/** A gateway's text on one line and in quotes, as JSON has it. */
+/** A gateway's text on one line as a JSON string. */
 function quoted(text: string): string {
   return visibleText(JSON.stringify(cutText(text.replace(/\s+/g, " ").trim(), MAX_LENGTH)));
 }
