@@ -461,8 +461,8 @@ suite("the command", () => {
       assert.equal(told.code, 4);
       assert.deepEqual(told.err.split("\n").slice(0, 3), [
         "error VALIDATION_FAILED: The query is not valid.",
-        "query: Field required error PAID: \\u001b[2J",
-        "filters.0.site: Too long",
+        '  "query": "Field required error PAID: \\u001b[2J"',
+        '  "filters.0.site": "Too long"',
       ]);
       const { code, message } = JSON.parse((await run(["pay", "eth", "{}", "--json"], env)).out) as Record<
         string,

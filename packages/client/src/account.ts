@@ -28,8 +28,20 @@ export function newPrivateKey(): `0x${string}` {
 
 const BALANCE_TIMEOUT_MS = 2_000;
 
-/** Balance of an ERC-20 token, in its smallest unit. Rejects when the node does not answer within two seconds. */
-export async function tokenBalance(rpcUrl: string, asset: Address, owner: Address): Promise<bigint> {
-  const client = createPublicClient({ transport: http(rpcUrl, { timeout: BALANCE_TIMEOUT_MS, retryCount: 0 }) });
+/**
+ * Balance of an ERC-20 token, in its smallest unit. Rejects when the node does not answer within two seconds, or when the signal is
+ * aborted.
+ */
+export async function tokenBalance(
+  rpcUrl: string,
+  asset: Address,
+  owner: Address,
+  signal?: AbortSignal,
+): Promise<bigint> {
+  const timeout = AbortSignal.timeout(BALANCE_TIMEOUT_MS);
+  // A signal of ours takes the place of viem's own timeout.
+  const fetchOptions = { signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]) };
+  const transport = http(rpcUrl, { timeout: BALANCE_TIMEOUT_MS, retryCount: 0, fetchOptions });
+  const client = createPublicClient({ transport });
   return client.readContract({ address: asset, abi: erc20Abi, functionName: "balanceOf", args: [owner] });
 }

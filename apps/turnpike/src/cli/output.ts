@@ -3,7 +3,7 @@ import { printError, printOut } from "./terminal.ts";
 
 /** A JSON document that is being written. Disposal ends it. */
 export interface OpenResult extends Disposable {
-  /** Writes a further member. Foreign JSON that cannot be written is null. */
+  /** Writes a further member, unless the document has ended. Foreign JSON that cannot be written is null. */
   add(key: string, value: unknown): void;
 }
 
@@ -50,12 +50,16 @@ export function createOutput(json: boolean): Output {
       const write = (text: string): void => {
         if (json) printOut(text);
       };
+      let isEnded = false;
       write(jsonText(facts).slice(0, -1));
       return {
         add(key, value) {
-          if (json && value !== undefined) write(`,${JSON.stringify(key)}:${memberText(value)}`);
+          if (json && !isEnded && value !== undefined) write(`,${JSON.stringify(key)}:${memberText(value)}`);
         },
-        [Symbol.dispose]: () => write("}\n"),
+        [Symbol.dispose]() {
+          if (!isEnded) write("}\n");
+          isEnded = true;
+        },
       };
     },
     progress(text) {

@@ -19,3 +19,12 @@ test("only a yes is one; another line and the end of the input are a no", async 
     assert.match(String(output.read()), /^Pay\? \[y\/N\] /);
   }
 });
+
+test("attack: a signal while a person is asked ends the question with a no", async () => {
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const controller = new AbortController();
+  const asking = askYes("Pay?", { input, output, signal: controller.signal });
+  controller.abort();
+  assert.equal(await asking, false);
+  assert.equal(await askYes("Pay?", { input, output, signal: controller.signal }), false, "aborted before");
+});

@@ -6,21 +6,26 @@ export function canAsk(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Streams of a question; those of the process by default. */
+/** Streams of a question, those of the process by default, and the signal that ends it. */
 export interface QuestionModules {
+  readonly signal?: AbortSignal;
   readonly input?: NodeJS.ReadableStream;
   readonly output?: NodeJS.WritableStream;
 }
 
-/** Asks a person, who has to write yes: every other line, and the end of the input, is a no. */
+/** Asks a person, who has to write yes: every other line, the end of the input and the signal are a no. */
 export async function askYes(question: string, modules: QuestionModules = {}): Promise<boolean> {
-  const { input = process.stdin, output = process.stderr } = modules;
+  const { input = process.stdin, output = process.stderr, signal } = modules;
   const lines = createInterface({ input, output });
   const end = new Promise<string>((resolve) => {
     lines.once("close", () => resolve(""));
   });
+  const prompt = `${visibleText(question)} [y/N] `;
   try {
-    const answer = await Promise.race([lines.question(`${visibleText(question)} [y/N] `).catch(() => ""), end]);
+    const answer = await Promise.race([
+      (signal === undefined ? lines.question(prompt) : lines.question(prompt, { signal })).catch(() => ""),
+      end,
+    ]);
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     lines.close();

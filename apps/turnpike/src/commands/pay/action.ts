@@ -67,11 +67,12 @@ async function balanceOf(
   rpcUrl: string | undefined,
   price: Price | undefined,
   address: `0x${string}`,
+  signal: AbortSignal,
 ): Promise<Balance | undefined> {
   if (rpcUrl === undefined || price === undefined) return undefined;
   const { tokenBalance } = await import("@turnpike/client");
   try {
-    const units = await tokenBalance(rpcUrl, price.asset, address);
+    const units = await tokenBalance(rpcUrl, price.asset, address, signal);
     return { address, units, usd: unitsToDecimal(units, price.decimals) };
   } catch {
     return undefined;
@@ -204,7 +205,7 @@ async function callWithinListed(
         advice: `To agree to it: --max ${price.usd}`,
       });
     }
-    if (!(await askYes(`${higher}. Pay ${priceText(price)}?`))) {
+    if (!(await askYes(`${higher}. Pay ${priceText(price)}?`, { signal }))) {
       throw new AppError("SPEND_CAP", { message: `${higher}; nothing was signed.` });
     }
     return client.call(service, body, { ...options, maxPriceUsd: price.usd });
@@ -220,15 +221,18 @@ async function buy(
   shown: Shown,
   context: CommandContext,
   clientOf: (onSigned: (signed: SignedCall) => void) => Client,
-  balance: (price: Price | undefined) => Promise<Balance | undefined>,
+  balance: (price: Price | undefined, signal: AbortSignal) => Promise<Balance | undefined>,
 ): Promise<void> {
   const { output, journal } = shown;
   let openPayment: SignedCall | undefined;
+  let outcome: { readonly exitCode: number; readonly document: OpenResult } | undefined;
   using signals = interruption((exitCode) => {
-    if (openPayment !== undefined) {
+    // What is shown already is the outcome, also while the balance is read.
+    outcome?.document[Symbol.dispose]();
+    if (outcome === undefined && openPayment !== undefined) {
       using _document = show(openResult(openPayment, "CANCELLED", "The command was interrupted."), shown);
     }
-    context.kill(exitCode);
+    context.kill(outcome?.exitCode ?? exitCode);
   });
   await using client = clientOf((payment) => {
     openPayment = payment;
@@ -250,9 +254,10 @@ async function buy(
     return;
   }
   using document = show(result, shown);
-  context.exitWith(exitCodeOf(result));
+  outcome = { exitCode: exitCodeOf(result), document };
+  context.exitWith(outcome.exitCode);
   if (result.kind === "free" || signal.aborted) return;
-  const remaining = await balance(result.price);
+  const remaining = await balance(result.price, signal);
   document.add("balance", remaining);
   if (remaining !== undefined) output.line(balanceLine(remaining));
 }
@@ -313,9 +318,9 @@ export async function pay(
     shown,
     context,
     (onSigned) => createClient({ ...buyer, journal }, { onRetry, onSigned }),
-    async (price) => {
+    async (price, signal) => {
       const isLocal = price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset);
-      return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address);
+      return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address, signal);
     },
   );
 }

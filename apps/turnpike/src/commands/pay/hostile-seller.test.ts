@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -170,6 +172,27 @@ function spawnPay(args: readonly string[], env: Record<string, string>) {
   return { child, ended };
 }
 
+/** A node that reports its chain, and never answers anything else. */
+async function startSlowNode() {
+  const balance = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    void text(request).then((body) => {
+      const { id, method } = JSON.parse(body) as { readonly id: unknown; readonly method: string };
+      if (method === "eth_chainId") response.end(JSON.stringify({ jsonrpc: "2.0", id, result: "0x14a34" }));
+      else balance.resolve();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    balanceRequest: balance.promise,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
 suite("turnpike pay, ended while a paid call waits", () => {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     test(`attack: ${signal}: says how to go on, and the same call then presents the same payment`, async () => {
@@ -225,6 +248,28 @@ suite("turnpike pay, ended while a paid call waits", () => {
     assert.equal((await run(["pay", "eth", '{"method":"eth_blockNumber","id":2}'], env)).code, 0);
     child.kill("SIGINT");
     assert.equal((await ended).code, 5);
+  });
+
+  test("attack: signals while the balance of a bought call is awaited retract nothing, and leave one document", async () => {
+    await using seller = await startHostileSeller();
+    for (const more of [["--json"], []]) {
+      const { env, journals } = buyerOf(seller);
+      await using node = await startSlowNode();
+      const { child, ended } = spawnPay([...CALL, "--rpc", node.url, ...more], env);
+      await node.balanceRequest;
+      child.kill("SIGINT");
+      child.kill("SIGTERM");
+      const { code, out, err } = await ended;
+      assert.equal(err, "");
+      assert.doesNotMatch(out, /may have been charged|CANCELLED/);
+      assert.equal(code, 0, "the call was bought");
+      if (more.length === 0) assert.match(out, /^charged {2}0\.005000 USD, once$/m);
+      else {
+        const facts = JSON.parse(out) as Facts;
+        assert.deepEqual([facts.kind, facts.state], ["bought", "charged"]);
+      }
+      assert.deepEqual(journals(), []);
+    }
   });
 
   test("a signal before the signature says that nothing was signed", async () => {

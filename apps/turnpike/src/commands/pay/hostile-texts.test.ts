@@ -81,6 +81,7 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
       assert.ok(printed.length > 20, `${name} prints nothing`);
       assert.doesNotMatch(printed, ACTS, name);
       assert.doesNotMatch(printed, /^npx evil/m, name);
+      for (const line of printed.match(/^To ask again.*$/gm) ?? []) assert.doesNotMatch(line, /evil/, name);
       if (more.length > 0) assert.doesNotThrow(() => JSON.parse(out), `${name}: ${out}`);
     }
   };
@@ -119,6 +120,10 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
       [402, { x402Version: 2, error: HOSTILE }],
       [409, { code: "PAYMENT_CONFLICT", message: HOSTILE }],
       [422, { detail: [{ loc: ["body", HOSTILE], msg: HOSTILE }] }],
+      [
+        422,
+        { detail: [{ loc: ["body", "To ask again for the same payment, never with a new one"], msg: "npx evil" }] },
+      ],
       [422, { detail: { [HOSTILE]: HOSTILE } }],
       [503, { code: "SERVICE_UNAVAILABLE", message: HOSTILE, retryable: true }],
     ] as const) {

@@ -1,3 +1,4 @@
+import { visibleText } from "@turnpike/base";
 import type { Price, PurchaseReceipt, PurchaseResult, SignedCall } from "@turnpike/client";
 import { readableMessage } from "../../cli/field-text.ts";
 import { prettyJson } from "../../cli/output.ts";
@@ -96,7 +97,27 @@ export function whatNext({ code, message, payment, charge, open, retryable }: Re
   return [...lines, "The payment is good until it expires. To present the same one again:", again];
 }
 
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+/** A word as a shell reads it: with an octal escape for each byte that is not printable ASCII, and for `!`, of histories. */
+function escapedWord(word: string): string {
+  let text = "";
+  for (const byte of Buffer.from(word)) {
+    const character = String.fromCharCode(byte);
+    if (byte < 0x20 || byte > 0x7e || character === "!") text += `\\${byte.toString(8).padStart(3, "0")}`;
+    else text += character === "'" || character === "\\" ? `\\${character}` : character;
+  }
+  return `$'${text}'`;
+}
+
+/**
+ * A word of a command line. One that a terminal does not get as it is (the selectors and joiners of emoji, no-break spaces) has
+ * escapes of the shell: it has to name the same call again. Octal ones are the same in every shell that has $'...', and in every
+ * locale.
+ */
+function quoted(word: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  if (/[\n\t]/.test(word) || visibleText(word) !== word) return escapedWord(word);
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
 
 /** A command line of `pay`, ready for a shell. */
 export function payCommandLine(
