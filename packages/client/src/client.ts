@@ -152,10 +152,10 @@ class GatewayClient implements Client {
   async call(service: string, request?: unknown, options: CallOptions = {}): Promise<PurchaseResult> {
     const purpose = this.#purposeOf(service, request, options);
     if (options.payment !== undefined) return this.#presentGiven(purpose, options.payment);
-    using _ = await this.#journal.turn(purpose.requestHash, options.signal);
+    using _ = await this.#journal.lock(purpose.requestHash, options.signal);
     for (;;) {
       const earlier = await this.#earlier(purpose.requestHash);
-      // Awaited here: the turn lasts as long.
+      // Awaited here: the lock lasts as long.
       if (earlier === undefined) return await this.#buy(purpose);
       const { payment } = earlier.open;
       const { result, outcome } = await this.#presentEarlier(purpose, earlier);
@@ -351,8 +351,8 @@ class GatewayClient implements Client {
     const { requestHash, signal } = purpose;
     const isOpenHere = this.#journal.open().some((open) => open.payment === payment);
     // What another call holds may be this payment: it is presented beside it, and that call journals it.
-    using turn = isOpenHere ? this.#journal.tryTurn(requestHash) : await this.#journal.turn(requestHash, signal);
-    const earlier = turn && this.#journal.resume(requestHash, payment);
+    using lock = isOpenHere ? this.#journal.tryLock(requestHash) : await this.#journal.lock(requestHash, signal);
+    const earlier = lock && this.#journal.resume(requestHash, payment);
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
     const known = this.#journal.open().find((open) => open.payment === payment);
     if (known !== undefined && known.requestHash !== purpose.requestHash) {
@@ -363,7 +363,7 @@ class GatewayClient implements Client {
     }
     const unknown = { price: undefined, fresh: false, isUsed: false, hasNodes: this.#hasNodes };
     const presented = { payment, usd: known?.usd, ...unknown };
-    // Another call of this process has the request's turn, and journals what becomes of it.
+    // Another call of this process has the request's lock, and journals what becomes of it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {

@@ -2,7 +2,7 @@ import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import { Turns } from "./turns.ts";
+import { RequestLocks } from "./request-locks.ts";
 import type {
   ExpiredPayment,
   OpenPayment,
@@ -69,7 +69,7 @@ export class SpendBook implements SpendJournal {
   readonly #clock: Clock;
   readonly #faults: FaultPoints;
   readonly #entries = new Map<number, Entry>();
-  readonly #turns = new Turns();
+  readonly #locks = new RequestLocks();
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -142,12 +142,12 @@ export class SpendBook implements SpendJournal {
     return this.#reservation(entry);
   }
 
-  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
-    return this.#turns.take(requestHash, signal);
+  lock(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
+    return this.#locks.take(requestHash, signal);
   }
 
-  tryTurn(requestHash: string): Disposable | undefined {
-    return this.#turns.tryTake(requestHash);
+  tryLock(requestHash: string): Disposable | undefined {
+    return this.#locks.tryTake(requestHash);
   }
 
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {

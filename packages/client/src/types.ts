@@ -181,9 +181,9 @@ export interface SpendJournal extends AsyncDisposable {
    * Waits until no other call of this journal is buying this request: a second signature while the first may land is a
    * second debit. Disposal lets the next one go. Rejects with the signal's reason on an abort.
    */
-  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable>;
+  lock(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable>;
   /** The same where no call is buying it now; undefined otherwise. */
-  tryTurn(requestHash: string): Disposable | undefined;
+  tryLock(requestHash: string): Disposable | undefined;
   /**
    * Takes up a payment of an earlier try again: the oldest one for this request that was not both refused and expired, or
    * the one that is given. Undefined when there is none, or a call of this process is presenting it.

@@ -109,7 +109,7 @@ export interface ToolFailure {
 }
 
 /** The result of a tool that failed: a tool error, never a protocol error, without internals. */
-export function failureResult(failure: ToolFailure): CallToolResult {
+function failureResult(failure: ToolFailure): CallToolResult {
   const { code, record, settlementId } = failure;
   const message = withoutPayment(failure.message, record?.payment);
   const signedNext = record === undefined ? undefined : nextAfterSignature(record);

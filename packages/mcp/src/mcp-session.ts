@@ -201,12 +201,12 @@ class SessionCall implements CallRecord, SpendJournal {
     }
   }
 
-  turn(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
-    return this.#shared.turn(requestHash, signal);
+  lock(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
+    return this.#shared.lock(requestHash, signal);
   }
 
-  tryTurn(requestHash: string): Disposable | undefined {
-    return this.#shared.tryTurn(requestHash);
+  tryLock(requestHash: string): Disposable | undefined {
+    return this.#shared.tryLock(requestHash);
   }
 
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
