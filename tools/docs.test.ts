@@ -229,3 +229,41 @@ test("every metric that a page names is declared", () => {
   );
   assert.deepEqual(unknown, []);
 });
+
+/** Cells of the last column of the tables whose last header is "test". */
+function testCells(page: string): string[] {
+  const cells: string[] = [];
+  let isOfTests = false;
+  for (const line of read(page).split("\n")) {
+    if (!line.startsWith("|")) isOfTests = false;
+    else if (/\| tests? \|$/.test(line)) isOfTests = true;
+    else if (isOfTests) cells.push(line.split("|").at(-2) ?? "");
+  }
+  return cells;
+}
+
+test("every test that a table names is there, by its title or by its file", () => {
+  const paths = files("packages/**/*.test.ts", "apps/**/*.test.ts", "test/**/*.test.ts");
+  const sources = paths.map(readText);
+  // Titles with one part that a template fills in.
+  const templates = sources.flatMap((source) =>
+    [...source.matchAll(/test\(`([^`$]+)\$\{\w+\}([^`$]+)`/g)].map(([, start, end]) => [start, end] as const),
+  );
+  const isTitle = (name: string): boolean =>
+    sources.some((source) => source.includes(`test("${name}"`)) ||
+    templates.some(([start = "", end = ""]) => name.startsWith(start) && name.endsWith(end));
+  const isThere = (name: string): boolean =>
+    name.endsWith(".test.ts") ? paths.some((path) => path.endsWith(`/${name}`)) : isTitle(name);
+  let seen = 0;
+  const missing = pages.flatMap((page) =>
+    testCells(page)
+      .flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name))
+      .filter((name) => {
+        seen++;
+        return !isThere(name);
+      })
+      .map((name) => `${page}: ${name}`),
+  );
+  assert.deepEqual(missing, []);
+  assert.ok(seen >= 20, `${seen} tests`);
+});

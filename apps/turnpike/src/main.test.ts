@@ -141,6 +141,7 @@ suite("the command", () => {
       "db token",
       "db revoke",
       "settlements transactions",
+      "settlements contract",
       "settlements cancel",
       "settlements retry",
       "settlements release",

@@ -168,11 +168,11 @@ suite("a guard of HTTP/2 connections", () => {
       honest.destroy();
       // Half of the burst comes back in five seconds.
       at.pass(5_000);
-      const before = at.sessions;
+      const oldSessions = at.sessions;
       await wave();
       assert.ok(
-        at.sessions - before >= 1 && at.sessions - before <= 4,
-        `${at.sessions - before} sessions of a suspect`,
+        at.sessions - oldSessions >= 1 && at.sessions - oldSessions <= 4,
+        `${at.sessions - oldSessions} sessions of a suspect`,
       );
     });
   }

@@ -69,9 +69,9 @@ suite("bounds before a supplier's EVM node", () => {
   });
 
   test("without a back-end that they bound are refused with the fix", () => {
-    const rest = { rest: { url: "http://127.0.0.1:1317" } };
+    const restBackend = { rest: { url: "http://127.0.0.1:1317" } };
     assert.match(
-      faults({}, supplied({ backends: rest, evmBounds: {} })),
+      faults({}, supplied({ backends: restBackend, evmBounds: {} })),
       /^ {2}supplier\.services\.eth\.evmBounds: not used, since .*; add one, or remove it$/m,
     );
     assert.match(faults({}, supplied({ backends, evmBounds: { maxGas: 1 } })), /evmBounds\.maxGas/);

@@ -232,9 +232,9 @@ export class BatchScheduler {
   /** Asks the ledger about held payments, some at once and the longest due first, and no account waits for that. */
   #admitHeld(): void {
     const nowMs = this.#modules.clock.monotonicMs();
-    const held = this.#queue.held();
+    const heldItems = this.#queue.held();
     const dueMs = (item: QueueItem): number => this.#askAgainMs.get(item) ?? item.queuedAtMs;
-    const due = held.filter((item) => !this.#asking.has(item) && dueMs(item) <= nowMs);
+    const due = heldItems.filter((item) => !this.#asking.has(item) && dueMs(item) <= nowMs);
     due.sort((a, b) => dueMs(a) - dueMs(b));
     for (const item of due.slice(0, MAX_ASKING - this.#asking.size)) {
       this.#asking.add(item);

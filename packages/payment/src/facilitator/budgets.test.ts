@@ -86,13 +86,13 @@ async function each<T>(count: number, work: () => Promise<T>): Promise<T[]> {
   return all;
 }
 
-const goodOf = (said: readonly string[]): number => said.filter((one) => one === "good").length;
+const goodOf = (results: readonly string[]): number => results.filter((result) => result === "good").length;
 
 test("attack: a payer that pays accounts of its own is settled for so often a day, over all processes", async () => {
   await using to = await open({ keyless: { settlementsPerPayer: 5 } });
   const payer = newPayer();
-  const said = await each(12, () => to.settle(payer, newReceiver()));
-  assert.deepEqual([goodOf(said), new Set(said.slice(5))], [5, new Set(["PAYMENT_RATE_LIMITED"])]);
+  const results = await each(12, () => to.settle(payer, newReceiver()));
+  assert.deepEqual([goodOf(results), new Set(results.slice(5))], [5, new Set(["PAYMENT_RATE_LIMITED"])]);
   const refused = await to.post("verify", settleBody(payer, newNonce(), newReceiver()));
   assert.deepEqual([refused.status, refused.said], [429, "PAYMENT_RATE_LIMITED"], "before the seller works");
   assert.ok(Number(refused.retryAfter) > 0 && Number(refused.retryAfter) <= 86_400);
@@ -109,9 +109,9 @@ test("attack: many payers of one receiver, and many receivers, are bounded in to
 });
 
 test("the operator's own sales have no such bound, and a settlement that was not sent takes nothing", async () => {
-  const own = newReceiver();
-  await using to = await open({ own: [own], keyless: { settlementsPerDay: 2 } });
-  assert.equal(goodOf(await each(5, () => to.settle(newPayer(), own))), 5);
+  const operator = newReceiver();
+  await using to = await open({ own: [operator], keyless: { settlementsPerDay: 2 } });
+  assert.equal(goodOf(await each(5, () => to.settle(newPayer(), operator))), 5);
   for (const { settler } of to.benches) settler.instead = failing("SETTLEMENT_UNAVAILABLE");
   assert.equal(goodOf(await each(6, () => to.settle(newPayer(), newReceiver()))), 0);
   for (const { settler } of to.benches) settler.instead = undefined;
@@ -121,8 +121,8 @@ test("the operator's own sales have no such bound, and a settlement that was not
 test("copies of a payment take one settlement", async () => {
   await using to = await open({ keyless: { settlementsPerDay: 2 } });
   const body = settleBody(newPayer(), newNonce(), newReceiver());
-  const said = await Promise.all(Array.from({ length: 8 }, async () => (await to.post("settle", body)).said));
-  assert.equal(goodOf(said), 1);
+  const results = await Promise.all(Array.from({ length: 8 }, async () => (await to.post("settle", body)).said));
+  assert.equal(goodOf(results), 1);
   assert.equal(goodOf(await each(3, () => to.settle(newPayer(), newReceiver()))), 1);
 });
 
