@@ -200,9 +200,10 @@ async function callWithinListed(
     const { price, withinCap } = await client.quote(service, body, { maxPriceUsd: budget.perCallUsd });
     const higher = `The price is ${price.usd} USD, and the gateway's list shows ${listedUsd} USD`;
     if (!withinCap || json || !canAsk()) {
+      // No ready option: a program that follows advice would pay what a seller names.
       throw new AppError("SPEND_CAP", {
         message: `${higher}; nothing was signed.`,
-        advice: `To agree to it: --max ${price.usd}`,
+        advice: "A person may agree to more, on a terminal or with --max.",
       });
     }
     if (!(await askYes(`${higher}. Pay ${priceText(price)}?`, { signal }))) {
