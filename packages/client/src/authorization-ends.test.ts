@@ -119,6 +119,8 @@ async function startNode({ timestamp, isUsed = false, first }: Shown) {
   };
 }
 
+/** Nothing listens there. The port of a node that was closed may be the next one's. */
+const GONE = "http://127.0.0.1:9";
 const PATIENT = new AbortController().signal;
 const authorization = (nonce: number, network = "eip155:84532") => ({
   facts: {
@@ -150,24 +152,20 @@ test("an authorization is read a minute of its own chain after its window, at th
 
 test("attack: a node that did not see a use does not hide it, and one that fails hides nothing", async () => {
   const payment = authorization(1);
-  const gone = await startNode({ timestamp: 2_000n });
-  await gone[Symbol.asyncDispose]();
   await using saw = await startNode({ timestamp: 2_000n, isUsed: true });
   await using answersLast = await startNode({ timestamp: 2_000n, first: saw.answered });
-  const ends = await readAuthorizationEnds([payment], [gone.url, saw.url, answersLast.url], PATIENT);
+  const ends = await readAuthorizationEnds([payment], [GONE, saw.url, answersLast.url], PATIENT);
   assert.equal(ends.get(payment), "used");
-  assert.equal((await readAuthorizationEnds([payment], [gone.url], PATIENT)).size, 0);
+  assert.equal((await readAuthorizationEnds([payment], [GONE], PATIENT)).size, 0);
 });
 
 test("attack: one node that lies decides nothing, while an honest one is silent, lags or is gone", async () => {
   const payment = authorization(1);
-  const gone = await startNode({ timestamp: 2_000n });
-  await gone[Symbol.asyncDispose]();
   await using lies = await startNode({ timestamp: 2_000n });
   await using lags = await startNode({ timestamp: 1_000n, isUsed: true });
   const never = Promise.withResolvers<void>();
   await using silent = await startNode({ timestamp: 2_000n, isUsed: true, first: never.promise });
-  for (const honest of [gone.url, lags.url]) {
+  for (const honest of [GONE, lags.url]) {
     assert.equal((await readAuthorizationEnds([payment], [lies.url, honest], PATIENT)).size, 0);
   }
   const time = new AbortController();
