@@ -240,7 +240,7 @@ export class BatchScheduler {
       this.#asking.add(item);
       this.#modules.track(this.#admit(item));
     }
-    if (held.length > 0) this.#restTimer ??= setTimeout(() => this.#endRest(), restMs(0));
+    if (heldItems.length > 0) this.#restTimer ??= setTimeout(() => this.#endRest(), restMs(0));
   }
 
   /** Never rejects: the payment is admitted, rejected, or asked about again after a pause. */
