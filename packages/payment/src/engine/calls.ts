@@ -46,8 +46,8 @@ const SHARED_GAS = 12_000n;
 
 /**
  * The call that settles these payments: plain ones go through SettlementBatch where that is used. Else one goes to its
- * token directly, and several go through Multicall3 with failures allowed. A wallet that is not deployed is deployed first. No payment at all is an empty call to `relayer`: it only
- * uses the nonce up.
+ * token directly, and several go through Multicall3 with failures allowed. A wallet that is not deployed is deployed
+ * first. No payment at all is an empty call to `relayer`: it only uses the nonce up.
  */
 export function settlementCall(payments: readonly PaymentRecord[], contracts: CallContracts): SettlementCall {
   const { relayer, multicall3, gasEach } = contracts;
