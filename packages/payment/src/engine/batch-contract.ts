@@ -1,6 +1,7 @@
 import { type Clock, failureCode, type Log } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
-import { readBatchContract, SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
+import { hasFinalBatchContract, readBatchContract, SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
+import type { ChainRules } from "./options.ts";
 
 /**
  * Maximum number of payments that share a transaction by Multicall3: one of them can burn the gas of all others, which is
@@ -18,17 +19,21 @@ export interface BatchContractModules {
 }
 
 /**
- * The contract SettlementBatch on one network. It is used where it is deployed: then no payer's code runs in a transaction
- * of plain payments, whatever code an account has by the time of the block.
+ * The contract SettlementBatch on one network. It is used where it is deployed for good: then no payer's code runs in a
+ * transaction of plain payments, whatever code an account has by the time of the block. A deployment that a re-organisation
+ * may undo is not used: a call of an account without code succeeds, and settles nothing.
  */
 export class BatchContract {
+  readonly #finalityBlocks: number;
   readonly #modules: BatchContractModules;
   #isDeployed = false;
-  #isWarned = false;
+  /** Message in the log, which has each state once. */
+  #lastMessage = "";
   /** Monotonic milliseconds. */
   #lookAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(modules: BatchContractModules) {
+  constructor({ finalityBlocks }: Pick<ChainRules, "finalityBlocks">, modules: BatchContractModules) {
+    this.#finalityBlocks = finalityBlocks;
     this.#modules = modules;
   }
 
@@ -52,18 +57,13 @@ export class BatchContract {
     if (this.#isDeployed || nowMs < this.#lookAtMs) return;
     this.#lookAtMs = nowMs + LOOK_MS;
     try {
-      this.#isDeployed = (await readBatchContract(rpc, signal)) === "deployed";
+      const isThere = (await readBatchContract(rpc, signal)) === "deployed";
+      this.#isDeployed = isThere && (await hasFinalBatchContract(rpc, this.#finalityBlocks, signal));
+      if (this.#isDeployed) this.#log("info", "settlement contract in use");
+      else if (isThere) this.#log("info", "settlement contract too new: small batches by Multicall3 for now");
+      else this.#log("warn", "settlement contract not deployed: small batches by Multicall3");
     } catch (error) {
       log.warn({ code: failureCode(error) }, "settlement contract could not be looked for yet");
-      return;
-    }
-    if (this.#isDeployed) log.info({ contract: SETTLEMENT_BATCH_ADDRESS }, "settlement contract in use");
-    else if (!this.#isWarned) {
-      this.#isWarned = true;
-      log.warn(
-        { contract: SETTLEMENT_BATCH_ADDRESS, maxBatch: MAX_UNLIMITED },
-        "settlement contract not deployed: small batches by Multicall3",
-      );
     }
   }
 
@@ -71,5 +71,11 @@ export class BatchContract {
   distrust(): void {
     this.#isDeployed = false;
     this.#lookAtMs = this.#modules.clock.monotonicMs() + LOOK_MS;
+  }
+
+  #log(level: "info" | "warn", message: string): void {
+    if (message === this.#lastMessage) return;
+    this.#lastMessage = message;
+    this.#modules.log[level]({ contract: SETTLEMENT_BATCH_ADDRESS, maxUnlimited: MAX_UNLIMITED }, message);
   }
 }

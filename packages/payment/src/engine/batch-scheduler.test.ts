@@ -6,6 +6,7 @@ import { eventually, virtualClock } from "@turnpike/testkit";
 import { encodeAbiParameters, parseAbiParameters } from "viem";
 import { ANSWER, NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import { SETTLEMENT_BATCH_ADDRESS } from "../evm/settlement-batch.ts";
 import { MAX_UNLIMITED } from "./batch-contract.ts";
 import { BatchScheduler } from "./batch-scheduler.ts";
 import type { Head, SettlementChain } from "./chain.ts";
@@ -38,21 +39,28 @@ function rig({ maxBatch = 4, isUsed = true }: { readonly maxBatch?: number; read
   };
   const answer = ({ method, params }: RpcCall): RpcReply => {
     if (method === "eth_getCode") return { ok: true, result: "0x" };
-    const { data } = params[0] as { readonly data: string };
+    if (method === "eth_estimateGas") return { ok: true, result: "0x10000" };
+    const { to, data } = params[0] as { readonly to: string; readonly data: string };
     if (data.startsWith(AUTHORIZATION_STATE)) return { ok: true, result: `0x${"0".repeat(64)}` };
     if (chain.simulation === "reverts") return { ok: false, code: 3, message: "execution reverted" };
+    // A call of an account without code succeeds.
+    if (to === SETTLEMENT_BATCH_ADDRESS && !contract.isUsed) return { ok: true, result: "0x" };
     const results = Array.from({ length: shared }, () => ({ success: true, returnData: "0x" as const }));
     return { ok: true, result: shared > 1 || contract.isUsed ? encodeAbiParameters(RESULTS, [results]) : "0x" };
   };
   const rpc: Partial<EvmRpc> = {
     async batch(calls) {
       if (chain.simulation === "silent") throw new AppError("SETTLEMENT_UNAVAILABLE");
-      shared = calls.length - 1;
+      shared = calls.filter(({ method }) => method === "eth_getCode").length;
       return calls.map(answer);
     },
   };
+  let onHeadRead = (): void => undefined;
   const read: Partial<SettlementChain> = {
-    head: async (): Promise<Head> => ({ number: 1n, hash: "0x01", ...chain }),
+    async head(): Promise<Head> {
+      onHeadRead();
+      return { number: 1n, hash: "0x01", ...chain };
+    },
   };
   const account = (relayer: string) => {
     const settle = async (items: readonly QueueItem[]): Promise<readonly QueueItem[]> => {
@@ -123,7 +131,22 @@ function rig({ maxBatch = 4, isUsed = true }: { readonly maxBatch?: number; read
     stop.abort();
     scheduler.close();
   };
-  return { scheduler, accounts, clock, chain, contract, events, push, seen, [Symbol.dispose]: close };
+  /** Runs this whenever a batch that was begun reads the newest block. */
+  const whenHeadIsRead = (run: () => void): void => {
+    onHeadRead = run;
+  };
+  return {
+    scheduler,
+    accounts,
+    clock,
+    chain,
+    contract,
+    events,
+    push,
+    seen,
+    whenHeadIsRead,
+    [Symbol.dispose]: close,
+  };
 }
 
 test("payments of one turn share a batch, and the accounts take batches in turn", async () => {
@@ -237,6 +260,18 @@ test("without the contract, three spoiled transactions of eight leave one paymen
   for (const id of ids(9, "c")) await bed.push(id);
   bed.scheduler.schedule();
   await bed.seen(`second: ${ids(8, "c").join()}`, "first: c8");
+});
+
+test("a batch that was begun for the contract does not go by Multicall3 when that is not used any more: no more than eight do", async () => {
+  using bed = rig({ maxBatch: 50 });
+  bed.whenHeadIsRead(() => bed.contract.distrust());
+  const ids = Array.from({ length: MAX_UNLIMITED + 4 }, (_, at) => `a${at}`);
+  for (const id of ids) await bed.push(id);
+  bed.scheduler.schedule();
+  await eventually("they wait again, or are settled", () => bed.scheduler.size === ids.length || bed.events.length > 0);
+  bed.clock.advance(250);
+  bed.scheduler.schedule();
+  await bed.seen(`second: ${ids.slice(0, MAX_UNLIMITED).join()}`, `first: ${ids.slice(MAX_UNLIMITED).join()}`);
 });
 
 test("a payment whose caller has left is not queued again, and close rejects what waits", async () => {

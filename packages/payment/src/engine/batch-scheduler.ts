@@ -19,7 +19,7 @@ import type { EngineNetwork } from "./options.ts";
 import type { ProfitGuard } from "./profit-guard.ts";
 import { type QueueItem, SettleQueue } from "./queue.ts";
 import type { RelayerAccount } from "./relayer-account.ts";
-import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
+import { type SimulatedBatch, type SimulationOptions, simulateBatch } from "./simulation.ts";
 import { restMs, type WalletPlaces } from "./wallet-places.ts";
 
 /** Bounds of a {@link BatchScheduler}. */
@@ -178,7 +178,9 @@ export class BatchScheduler {
     if (account === undefined) return false;
     this.#nextAccount++;
     this.#busy.add(account);
-    const made = this.#settleBatch(account, this.#queue.take(this.#maxTaken, unshared)).finally(() => {
+    // The number of payments is bound to this: while their chain is asked, the contract may fall out of use.
+    const mayGuard = this.#modules.contract.isUsed;
+    const made = this.#settleBatch(account, this.#queue.take(this.#maxTaken, unshared), mayGuard).finally(() => {
       this.#busy.delete(account);
       this.schedule();
     });
@@ -205,14 +207,14 @@ export class BatchScheduler {
   }
 
   /** Simulates a batch and settles what would succeed. Never rejects: each item is committed, rejected or queued again. */
-  async #settleBatch(account: RelayerAccount, items: readonly QueueItem[]): Promise<void> {
+  async #settleBatch(account: RelayerAccount, items: readonly QueueItem[], mayGuard: boolean): Promise<void> {
     const { log, guard, backOff } = this.#modules;
     try {
       const head = await this.#freshHead();
       const inTime = this.#rejectLate(items, head);
       const fees = this.#firstFees(head);
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
-      const simulated = await this.#simulate(account, inTime, fees, head);
+      const simulated = await this.#simulate(account, inTime, { fees, head, mayGuard });
       if (simulated === undefined) return;
       const { good, alone, failing } = simulated;
       rejectAll(failing, "PAYMENT_SIMULATION_FAILED");
@@ -309,13 +311,11 @@ export class BatchScheduler {
   async #simulate(
     { relayer }: RelayerAccount,
     items: readonly QueueItem[],
-    fees: Fees,
-    head: Head,
+    plan: Pick<SimulationOptions, "fees" | "head" | "mayGuard">,
   ): Promise<SimulatedBatch | undefined> {
-    const { rpc, clock, log, signal } = this.#modules;
+    const { rpc, clock, contract, log, signal } = this.#modules;
     const { net, policy, chainTimeoutMs } = this.#opts;
-    const { contract } = this.#modules;
-    const transaction = { multicall3: net.multicall3, relayer, gas: policy.gas, fees, head, contract };
+    const transaction = { ...plan, multicall3: net.multicall3, relayer, gas: policy.gas, contract };
     try {
       const found = await simulateBatch(items, { ...transaction, timeoutMs: chainTimeoutMs }, { rpc, signal });
       if (found.alone.length > 0)

@@ -110,7 +110,7 @@ export class NetworkEngine implements AsyncDisposable {
     this.#chain = chain;
     const onNewBlock = (): void => track(this.#keyring.readBalances());
     this.#head = new HeadTracker({ chain, clock, onNewBlock });
-    this.#contract = new BatchContract({ rpc, clock, log });
+    this.#contract = new BatchContract(net, { rpc, clock, log });
     const contract = this.#contract;
     this.#costs = new GasCosts(gas, nowMs);
     this.#guard = new ProfitGuard(

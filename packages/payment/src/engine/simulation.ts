@@ -1,5 +1,12 @@
 import type { Address } from "@turnpike/base";
-import { decodeAggregate3, decodeBool, encodeAuthorizationState, isPayerWithCode, type Result3 } from "../evm/abi.ts";
+import {
+  decodeAggregate3,
+  decodeBool,
+  decodeQuantity,
+  encodeAuthorizationState,
+  isPayerWithCode,
+  type Result3,
+} from "../evm/abi.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { PayerKind } from "../types.ts";
 import { boundGas } from "../verify/bounded-gas.ts";
@@ -18,7 +25,9 @@ export interface SimulationOptions {
   readonly gas: GasPolicy;
   readonly fees: Fees;
   readonly head: Head;
-  readonly contract: Pick<BatchContract, "isUsed" | "distrust">;
+  /** True when plain payments go through the contract SettlementBatch, which the number of payments was chosen by. */
+  readonly mayGuard: boolean;
+  readonly contract: Pick<BatchContract, "distrust">;
   /** Longest wait for the chain's answer. */
   readonly timeoutMs: number;
 }
@@ -32,6 +41,9 @@ export interface SimulatedBatch extends TransactionForm {
   /** Those that would not move their money: the account has spent it, or its code refuses. */
   readonly failing: readonly QueueItem[];
 }
+
+/** Gas that a direct transfer's limit is above its estimate: a receiver's first balance takes 17,100 more (EIP-2200), and a margin. */
+const DIRECT_MARGIN = 25_000n;
 
 const NOTHING: SimulatedBatch = { good: [], alone: [], failing: [], gasLimit: 0n, isGuarded: false };
 
@@ -48,9 +60,11 @@ export async function simulateBatch(
   const [only] = items;
   if (only === undefined) return NOTHING;
   const accounts = [...new Set(items.filter(isPlain).map(({ payment }) => payment.key.from))];
-  const mayGuard = opts.contract.isUsed && items.every(isPlain);
+  const mayGuard = opts.mayGuard && items.every(isPlain);
   const calls: RpcCall[] = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
   calls.push(callOf(items, { kinds: items.map(kindOf), isGuarded: mayGuard }, opts));
+  const isDirect = items.length === 1 && isPlain(only) && !mayGuard;
+  if (isDirect) calls.push(estimateOf(only, opts));
   const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);
   const replies = await modules.rpc.batch(calls, limit);
   const withCode = new Set(accounts.filter((_, at) => hasCode(replies[at], modules)));
@@ -84,7 +98,8 @@ export async function simulateBatch(
   if (items.length === 1 && kind !== "eoa")
     return boundOwn(only, { kind, isGood: doubtful.length === 0, failing }, opts, { ...modules, signal: limit });
   const goodKinds = kinds.filter((_, at) => good.includes(items[at] ?? only));
-  const gasLimit = settlementGas(goodKinds, opts.gas, goodKinds.length > 1 || isGuarded);
+  const maxGas = settlementGas(goodKinds, opts.gas, goodKinds.length > 1 || isGuarded);
+  const gasLimit = isDirect ? directLimit(replies.at(-1), maxGas) : maxGas;
   return { ...NOTHING, good, failing, gasLimit, isGuarded };
 }
 
@@ -175,6 +190,17 @@ function sharedResults(
   if (results !== undefined) return results;
   contract?.distrust();
   throw oddAnswer({ rpc }, contract === undefined ? "aggregate3" : "settle");
+}
+
+/** Gas limit of a direct transfer: little above what the node says that it takes, since its payer can get code that burns all of it. */
+function directLimit(reply: RpcReply | undefined, maxGas: bigint): bigint {
+  const estimate = reply?.ok === true ? decodeQuantity(reply.result) : undefined;
+  const limit = estimate === undefined ? maxGas : estimate + DIRECT_MARGIN;
+  return limit < maxGas ? limit : maxGas;
+}
+
+function estimateOf(item: QueueItem, opts: SimulationOptions): RpcCall {
+  return { ...callOf([item], { kinds: [kindOf(item)], isGuarded: false }, opts), method: "eth_estimateGas" };
 }
 
 /**

@@ -43,7 +43,11 @@ function guardedTransaction(): JournaledTransaction {
 async function rig(
   kind: PaymentRecord["kind"] = "eoa",
   transaction = newTransaction(),
-  { ids = ["a", "b"], gasLimit = 1_000_000n }: { readonly ids?: readonly string[]; readonly gasLimit?: bigint } = {},
+  {
+    ids = ["a", "b"],
+    gasLimit = 1_000_000n,
+    alone = false,
+  }: { readonly ids?: readonly string[]; readonly gasLimit?: bigint; readonly alone?: boolean } = {},
 ) {
   const events: string[] = [];
   const lostGas: bigint[] = [];
@@ -57,7 +61,7 @@ async function rig(
   const batch = new OpenBatch(
     { id: 1n, nonce: 7, gasLimit, transactions: [transaction], payments },
     clock.monotonicMs(),
-    { alone: false },
+    { alone },
   );
   const chainState = {
     head: 10n,
@@ -221,7 +225,7 @@ test("an account that has code by its block has lost gas, but in a transaction o
 test("a plain account whose direct transaction burnt its gas is blamed and not sent again, also when it has no code any more; shared transactions stay as large", async () => {
   for (const [gas, expected] of [
     [158_290n, ["a lost gas", "unpaid a"]],
-    [62_000n, ["resend a"]],
+    [62_000n, ["resend a", "unpaid a"]],
   ] as const) {
     const { look, mine, chainState, transaction } = await rig("eoa", newTransaction(), {
       ids: ["a"],
@@ -230,6 +234,41 @@ test("a plain account whose direct transaction burnt its gas is blamed and not s
     mine(transaction, [], false, gas);
     chainState.head = 12n;
     assert.deepEqual((await look()).toSorted(), [...expected, "close 1 by ours", "judge a"].toSorted());
+  }
+});
+
+test("an account that the contract left out is blamed when it has no code any more, and not sent again when that was so twice, whatever code it has by now", async () => {
+  for (const [alone, delegate, expected] of [
+    [false, undefined, ["resend a", "shared: true", "unpaid a"]],
+    [false, "a", ["resend a", "shared: true"]],
+    [true, undefined, ["a lost gas", "unpaid a"]],
+    [true, "a", ["a lost gas", "unpaid a"]],
+  ] as const) {
+    const transaction = guardedTransaction();
+    const { look, mine, chainState, bend, lostGas } = await rig("eoa", transaction, { ids: ["a"], alone });
+    if (delegate !== undefined) bend.delegate = delegate;
+    mine(transaction, [], true, 30_300n);
+    chainState.head = 12n;
+    const events = (await look()).filter((event) => !/judge|close/.test(event));
+    assert.deepEqual(events.toSorted(), expected, `${alone} ${delegate}`);
+    assert.deepEqual(lostGas, alone ? [30_300n] : []);
+  }
+});
+
+test("a transaction of the contract that reverted, or was mined outside the payment's window, blames no account", async () => {
+  for (const [succeeded, minedSeconds] of [
+    [false, 1_000],
+    [true, 2_000],
+    [true, 0],
+  ] as const) {
+    const { look, mine, transaction, chainState } = await rig("eoa", guardedTransaction(), { ids: ["a"], alone: true });
+    mine(transaction, [], succeeded, 30_300n);
+    Object.assign(chainState, { head: 12n, timeSeconds: 2_000, minedSeconds });
+    assert.deepEqual(
+      (await look()).filter((event) => /unpaid|lost/.test(event)),
+      [],
+      `${succeeded} ${minedSeconds}`,
+    );
   }
 });
 

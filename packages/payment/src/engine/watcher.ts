@@ -57,6 +57,8 @@ interface UnpaidTransaction {
   readonly wasGuarded: boolean;
   /** True when it carried one payment, and reverted with so much of its gas used as only a payer's code takes, whatever code that payer has by now. */
   readonly wasBurnt: boolean;
+  /** True when its payments could not fail each other: by the contract, or as the only one. */
+  readonly wasSeparate: boolean;
 }
 
 /** Follows the open batches of one network to their end. Not reentrant: one look at a time. */
@@ -140,7 +142,8 @@ export class Watcher {
       // A shared transaction may revert as a whole for the gas that one of its payers burnt: that says nothing of the others.
       const isDirect = !wasGuarded && batch.payments.length === 1;
       const wasBurnt = isDirect && !mined.succeeded && gas * 4n >= batch.gasLimit * BURNT_QUARTERS;
-      const transaction = { head, blockNumber, lostGas, wasGuarded, wasBurnt };
+      const wasSeparate = isDirect || (wasGuarded && mined.succeeded);
+      const transaction = { head, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate };
       ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, transaction));
     };
     await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
@@ -170,39 +173,44 @@ export class Watcher {
   }
 
   /**
-   * Payments that a mined transaction did not settle. Returns those that could still be settled, and those whose code ran:
-   * what the transaction used beside the payments that it settled is their loss, in equal parts.
+   * Payments that a mined transaction did not settle. Returns those that could still be settled, and those that are not sent
+   * again, since their code ran, or has left them out twice: what the transaction used beside the payments that it settled is
+   * their loss, in equal parts.
    */
   async #judgeUnpaid(
     batch: OpenBatch,
     payments: readonly PaymentRecord[],
-    { head, blockNumber, lostGas, wasGuarded, wasBurnt }: UnpaidTransaction,
+    { head, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate }: UnpaidTransaction,
   ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
     const { chain, ledger, onUnpaid } = this.#modules;
     const wallets = await chain.wallets(payments);
-    // A token refuses what is late before it asks the payer's code.
-    const isLate = await this.#latenessAt(blockNumber, payments, head);
+    const isOutside = await this.#outsideWindowAt(blockNumber);
     const ranCode = (payment: PaymentRecord): boolean =>
-      !wasGuarded && !isLate(payment) && (payment.kind !== "eoa" || wasBurnt || wallets.has(payment.id));
+      !wasGuarded && !isOutside(payment) && (payment.kind !== "eoa" || wasBurnt || wallets.has(payment.id));
     const isLeftOut = ({ id }: PaymentRecord): boolean => wasGuarded && wallets.has(id);
+    // It was good right before, and is now. An honest account that got code still has it, and goes as a wallet's after that.
+    const hasToggled = (payment: PaymentRecord): boolean =>
+      wasSeparate && payment.kind === "eoa" && !isOutside(payment) && (batch.alone || !wallets.has(payment.id));
     const shares = BigInt(Math.max(1, payments.filter(ranCode).length));
     const open: PaymentRecord[] = [];
     const lost = new Set<SettlementId>();
     const one = async (payment: PaymentRecord): Promise<void> => {
       const verdict = await this.#judge(batch, payment, head);
-      if (verdict.kind === "open" && verdict.funded) open.push(payment);
+      const isPayable = verdict.kind === "open" && verdict.funded;
+      if (isPayable) open.push(payment);
       // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
-      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late, or that left it out for its
-      // code.
+      // elsewhere, or could pay before and after its transaction alone; not for one that was mined outside its window, or that left it
+      // out for its code.
       const isSpent =
         verdict.kind === "spent" ||
         (verdict.kind === "failed" &&
-          (verdict.reason !== "PAYMENT_EXPIRED" || !(isLate(payment) || isLeftOut(payment)))) ||
+          (verdict.reason !== "PAYMENT_EXPIRED" || !(isOutside(payment) || isLeftOut(payment)))) ||
         (verdict.kind === "open" && !verdict.funded);
       // A node that lags says nothing of the payer's code.
       if (verdict.kind === "settled" || verdict.kind === "unclear") return;
-      if (ranCode(payment) || isSpent) onUnpaid(payment);
-      if (!ranCode(payment)) return;
+      const isToggled = isPayable && hasToggled(payment);
+      if (ranCode(payment) || isSpent || isToggled) onUnpaid(payment);
+      if (!ranCode(payment) && !(isToggled && batch.alone)) return;
       lost.add(payment.id);
       const subjects = wallets.get(payment.id) ?? { payer: payment.key.from, classes: [] };
       await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: lostGas / shares, isLost: true });
@@ -211,16 +219,13 @@ export class Watcher {
     return { open, lost };
   }
 
-  /** Returns which payments' windows had ended by the time of a block; it is read only when some have ended by now. */
-  async #latenessAt(
-    blockNumber: bigint,
-    payments: readonly PaymentRecord[],
-    head: Head,
-  ): Promise<(payment: PaymentRecord) => boolean> {
-    if (payments.every(({ validBefore }) => validBefore > BigInt(head.timeSeconds))) return () => false;
+  /** Returns which payments' windows did not contain the time of a block: the token refuses those before anything else. */
+  async #outsideWindowAt(blockNumber: bigint): Promise<(payment: PaymentRecord) => boolean> {
     const block = await this.#modules.chain.block(blockNumber);
     // A block that is not there any more has burnt nothing.
-    return ({ validBefore }) => block === undefined || BigInt(block.timeSeconds) >= validBefore;
+    if (block === undefined) return () => true;
+    const time = BigInt(block.timeSeconds);
+    return ({ validAfter, validBefore }) => time <= validAfter || time >= validBefore;
   }
 
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */

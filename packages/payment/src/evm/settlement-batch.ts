@@ -1,6 +1,6 @@
 import { type Address, AppError } from "@turnpike/base";
 import { settlementBatch } from "../generated/contracts.ts";
-import { type Hex, isHex } from "./abi.ts";
+import { decodeQuantity, type Hex, isHex } from "./abi.ts";
 import type { EvmRpc, RpcReply } from "./rpc.ts";
 
 /** Address of the contract SettlementBatch (contracts/SettlementBatch.sol) on every chain that has it. */
@@ -24,7 +24,32 @@ export async function readBatchContract(rpc: EvmRpc, signal?: AbortSignal): Prom
   return proxy === "0x" ? "missing" : "deployable";
 }
 
+/** Maximum depth in blocks that a deployment must have: nodes that are no archives have the state of the last 128 blocks. */
+const MAX_DEPTH = 100n;
+
+/**
+ * True when the chain had the contract this many blocks ago, or in its first block, so that no re-organisation takes it. False
+ * when the node has no state of that block. @throws AppError SETTLEMENT_UNAVAILABLE when no node says.
+ */
+export async function hasFinalBatchContract(
+  rpc: EvmRpc,
+  finalityBlocks: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const reply = await rpc.call("eth_blockNumber", [], signal);
+  const head = reply.ok ? decodeQuantity(reply.result) : undefined;
+  if (head === undefined) throw oddAnswer(rpc.host, "eth_blockNumber");
+  const depth = BigInt(finalityBlocks) < MAX_DEPTH ? BigInt(finalityBlocks) : MAX_DEPTH;
+  const block: Hex = `0x${(head > depth ? head - depth : 0n).toString(16)}`;
+  const code = await rpc.call("eth_getCode", [SETTLEMENT_BATCH_ADDRESS, block], signal);
+  return code.ok && codeOf(code, rpc.host) === SETTLEMENT_BATCH_CODE;
+}
+
 function codeOf(reply: RpcReply, host: string): string {
   if (reply.ok && isHex(reply.result)) return reply.result.toLowerCase();
-  throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason: "odd answer: eth_getCode" } });
+  throw oddAnswer(host, "eth_getCode");
+}
+
+function oddAnswer(host: string, method: string): AppError {
+  return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason: `odd answer: ${method}` } });
 }
