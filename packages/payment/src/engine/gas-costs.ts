@@ -11,12 +11,14 @@ interface Learned extends SettlementCost {
   readonly atMs: number;
 }
 
-/** Gas of a shared transaction beside its payments: intrinsic, and Multicall3's own. */
+/** Gas of a shared transaction beside its payments: intrinsic, and the contract's own. */
 const SHARED_BASE_GAS = 30_000n;
-/** What is assumed before the first receipt. */
+/** Gas of each payment in it. */
+const SHARED_GAS = 43_600n;
+/** What is assumed before the first receipt: plain payments go through the contract SettlementBatch, also one by itself. */
 const FIRST_GAS: Readonly<Record<CostKind, bigint>> = {
-  shared: 46_000n,
-  alone: 66_000n,
+  shared: SHARED_GAS,
+  alone: SHARED_BASE_GAS + SHARED_GAS,
   erc1271: 110_000n,
   erc6492: 400_000n,
 };

@@ -29,8 +29,8 @@ const GAS = { perTransfer: 120_000n, perWallet: 400_000n, perDeployment: 2_000_0
 const usd = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);
 
 /**
- * A guard at a coin price of $2,000, so that 66,000 gas (a payment alone) are half a cent at 0.0378 gwei, and 46,600 (its
- * share of fifty) at 0.0536 gwei.
+ * A guard at a coin price of $2,000, so that 73,600 gas (a payment alone) are half a cent at 0.0340 gwei, and 44,200 (its
+ * share of fifty) at 0.0566 gwei.
  */
 function rig(change: Partial<ProfitRule> = {}, net: Partial<EngineNetwork> = {}) {
   const clock = virtualClock(1_000_000_000);
@@ -116,7 +116,7 @@ suite("refusing sales that cost more than they bring", () => {
     const to = rig({
       feeUsd: ({ payTo, serviceId = "" }) => (payTo === sale().payTo ? undefined : (fees.get(serviceId) ?? 0n)),
     });
-    to.state.baseFee = 31n * (GWEI / 1_000n);
+    to.state.baseFee = 28n * (GWEI / 1_000n);
     const third = { payTo: `0x${"03".repeat(20)}`, value: 10n ** 12n } as const;
     assert.equal(to.guard.refusal(sale()), undefined, "the operator's own");
     assert.equal(to.guard.refusal(sale(third))?.code, "SETTLEMENT_UNPROFITABLE", "a million dollars of a third party");
@@ -130,9 +130,9 @@ suite("refusing sales that cost more than they bring", () => {
 
   test("by the current fee: served while it pays for a transaction, refused with a wait when it does not", () => {
     const to = rig();
-    to.state.baseFee = 37n * (GWEI / 1_000n);
+    to.state.baseFee = 33n * (GWEI / 1_000n);
     assert.equal(to.guard.refusal(sale()), undefined);
-    to.state.baseFee = 39n * (GWEI / 1_000n);
+    to.state.baseFee = 35n * (GWEI / 1_000n);
     assert.deepEqual(to.guard.refusal(sale()), { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: 30 });
     assert.equal(to.guard.refusal(sale({ value: 6_000n })), undefined, "a dearer sale pays for it");
     assert.deepEqual(to.actions(), ["refused"]);
@@ -173,20 +173,20 @@ suite("refusing sales that cost more than they bring", () => {
   test("attack: a fee that is said to be beyond all measure counts as the cap, which is what would be paid", () => {
     const to = rig();
     to.state.baseFee = 10n ** 40n;
-    // 5 gwei, 66,000 gas, $2,000: 66 cents
-    assert.equal(to.guard.refusal(sale({ value: 660_000n })), undefined);
-    assert.equal(to.guard.refusal(sale({ value: 659_999n }))?.code, "SETTLEMENT_UNPROFITABLE");
+    // 5 gwei, 73,600 gas, $2,000: 73.6 cents
+    assert.equal(to.guard.refusal(sale({ value: 736_000n })), undefined);
+    assert.equal(to.guard.refusal(sale({ value: 735_999n }))?.code, "SETTLEMENT_UNPROFITABLE");
   });
 
   test("wait serves what pays its share of a full transaction, and refuses what does not", () => {
     const to = rig({ whenUnprofitable: "wait" });
-    to.state.baseFee = 52n * (GWEI / 1_000n);
+    to.state.baseFee = 54n * (GWEI / 1_000n);
     assert.equal(to.guard.refusal(sale()), undefined);
     // Fewer share a transaction without the settlement contract.
     to.state.maxBatch = 8;
     assert.equal(to.guard.refusal(sale())?.code, "SETTLEMENT_UNPROFITABLE");
     to.state.maxBatch = 50;
-    to.state.baseFee = 55n * (GWEI / 1_000n);
+    to.state.baseFee = 58n * (GWEI / 1_000n);
     assert.equal(to.guard.refusal(sale())?.code, "SETTLEMENT_UNPROFITABLE");
   });
 
