@@ -39,7 +39,7 @@ export async function benchGas({ rpcUrl, databaseUrl, relayers }: GasPlace): Pro
   const single = await ours.ask("run", one);
   const theirs = await reference.ask("run", one);
   const batch = await ours.ask("run", { count: BATCH, concurrency: BATCH, payers: BATCH });
-  const direct = await gasUsed(rpcUrl, single.transactions);
+  const lone = await gasUsed(rpcUrl, single.transactions);
   const batched = (await gasUsed(rpcUrl, batch.transactions)) / batch.settled;
   return {
     rows: [
@@ -54,7 +54,7 @@ export async function benchGas({ rpcUrl, databaseUrl, relayers }: GasPlace): Pro
     ],
     notes: [
       `gas: ${batch.settled} payments of as many payers in ${batch.transactions.length} transaction(s), beside the ` +
-        `reference's transaction for one; a single payment of ours is a direct call too and used ${direct} gas`,
+        `reference's transaction for one; a single payment of ours goes through the settlement contract, too, and used ${lone} gas`,
     ],
   };
 }
