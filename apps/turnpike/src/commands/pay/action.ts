@@ -222,10 +222,10 @@ async function buy(
   const { output, journal } = shown;
   let openPayment: SignedCall | undefined;
   let outcome: { readonly exitCode: number; readonly document: OpenResult } | undefined;
-  let isEnding = false;
+  let isWritten = false;
   using signals = interruption((exitCode) => {
     // All that is still to be done takes no time.
-    if (isEnding) return;
+    if (isWritten) return;
     // What is shown already is the outcome, also while the balance is read.
     outcome?.document[Symbol.dispose]();
     if (outcome === undefined && openPayment !== undefined) {
@@ -261,7 +261,7 @@ async function buy(
     document.add("balance", remaining);
     if (remaining !== undefined) output.line(balanceLine(remaining));
   }
-  isEnding = true;
+  isWritten = true;
   document[Symbol.dispose]();
   // Killed before that, the same call shows the same again, and pays nothing for it.
   if (result.payment !== undefined && (await outputFlushed())) await client.acknowledge(result.payment);
