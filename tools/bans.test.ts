@@ -6,6 +6,8 @@ import { files, isTestCode, productSources, readText, withoutComments } from "./
 interface Ban {
   readonly pattern: RegExp;
   readonly folders: readonly string[];
+  /** The files that may. */
+  readonly except?: readonly string[];
   readonly instead: string;
 }
 
@@ -20,6 +22,18 @@ const BANS: readonly Ban[] = [
     pattern: /\bMath\.random\b/,
     folders: ["packages/payment/", "packages/protocol/"],
     instead: "use the randomness that is passed in",
+  },
+  {
+    pattern: /\bas (?:AccountAddress|AddressBytes)\b/,
+    folders: ["packages/", "apps/"],
+    except: ["packages/chain/src/state/addresses.ts", "packages/crypto/src/cosmos/addresses.ts"],
+    instead: "an address is what the parser makes: parseAccount, parseAddress",
+  },
+  {
+    pattern: /\bas (?:Codec<)?Parsed<|\bvalidated\(/,
+    folders: ["packages/", "apps/"],
+    except: ["packages/chain/src/state/module.ts", "packages/chain/src/state/parsed.ts"],
+    instead: "a record is parsed, or created of what was: parsedRecord, createParsed",
   },
 ];
 
@@ -114,8 +128,9 @@ function faultsOf(path: string, source: string, bans = BANS): string[] {
   // Comments give way to as many lines, so that the numbers stay right.
   const code = source.replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""));
   return code.split("\n").flatMap((text, at) =>
-    bans.flatMap(({ pattern, folders, instead }) => {
-      const applies = folders.some((folder) => path.startsWith(folder)) && pattern.test(withoutComments(text));
+    bans.flatMap(({ pattern, folders, except = [], instead }) => {
+      const covers = folders.some((folder) => path.startsWith(folder)) && !except.includes(path);
+      const applies = covers && pattern.test(withoutComments(text));
       return applies ? [`${path}:${at + 1}: ${instead}`] : [];
     }),
   );
@@ -139,7 +154,7 @@ function testSources(): string[] {
 }
 
 suite("bans", () => {
-  test("code of the product throws coded errors, and payments own neither time nor chance", () => {
+  test("code of the product throws coded errors, parses addresses, and payments own neither time nor chance", () => {
     const tools = files("packages/*/tools/**/*.ts").filter((path) => !isTestCode(path));
     const sources = [...productSources(), ...tools];
     assert.ok(sources.length > 100);
@@ -215,5 +230,10 @@ suite("bans", () => {
       "packages/relay/src/x.ts:3: use AppError with a code",
     ]);
     assert.deepEqual(faultsOf("bench/x.ts", source), []);
+    const makers = ["text as AccountAddress;", "bytes as AddressBytes;", "app as Parsed<App>;", "validated(message);"];
+    for (const line of makers) {
+      assert.equal(faultsOf("packages/chain/src/modules/x.ts", line).length, 1, line);
+    }
+    assert.deepEqual(faultsOf("packages/chain/src/state/addresses.ts", "text as AccountAddress;"), []);
   });
 });

@@ -11,6 +11,13 @@ export type RequestId = Brand<string, "RequestId">;
 export type SettlementId = Brand<string, "SettlementId">;
 /** CAIP-2 id of a payment network: `eip155:<chain id>`. */
 export type NetworkId = Brand<string, "NetworkId">;
+/**
+ * Text of an account's address on the protocol's chain, in its one form: lower case, of the chain's prefix, with 1 to 255 bytes.
+ * The chain's one parser makes it, and what moves money takes nothing else.
+ */
+export type AccountAddress = Brand<string, "AccountAddress">;
+/** Bytes of an account's address on the protocol's chain, 1 to 255. */
+export type AddressBytes = Brand<Uint8Array, "AddressBytes">;
 /** An EVM address as its source spelled it; compare with {@link sameAddress}. */
 export type Address = `0x${string}`;
 

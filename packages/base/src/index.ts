@@ -9,7 +9,9 @@ export {
   serveBatches,
 } from "./batch-threads.ts";
 export {
+  type AccountAddress,
   type Address,
+  type AddressBytes,
   type Brand,
   type NetworkId,
   type RequestId,

@@ -7,6 +7,7 @@ import { computeUnitsHistory } from "../src/modules/service/state.ts";
 import { sessionParamsHistory } from "../src/modules/session/state.ts";
 import { serviceConfigs } from "../src/modules/supplier/state.ts";
 import type { Overlay } from "../src/state/overlay.ts";
+import { createParsed } from "../src/state/parsed.ts";
 import { blockAt, contextAt, RECORDED_CHAINS, readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
 import { IN_SESSIONS, machine, runInSession, stateFor } from "./recorded-runs.ts";
 import { IN_BLOCKS } from "./recorded-states.ts";
@@ -40,7 +41,7 @@ function sessionState(name: string): Overlay {
     const [[serviceId], update] = first;
     const operatorAddress = `${update.operatorAddress.slice(0, -1)}${i}`;
     const ended = { ...update, operatorAddress, activationHeight: 271n, deactivationHeight: 1101n };
-    const config = createMessage(shared.ServiceConfigUpdateSchema, ended);
+    const config = createParsed(shared.ServiceConfigUpdateSchema, ended);
     serviceConfigs.set(ctx, [serviceId, [271n, operatorAddress]], config);
   }
   return state;

@@ -17,6 +17,7 @@ import type { Context } from "../src/state/context.ts";
 import { upokt } from "../src/state/stakes.ts";
 import { useSharedParams } from "./actors.ts";
 import { grantsOfType } from "./modules/authz/grants.ts";
+import { planted } from "./planted.ts";
 import { bytesOfAddress, fund, type SignerState } from "./recorded-tx.ts";
 import { addApplication, addGateway } from "./staked.ts";
 
@@ -79,7 +80,7 @@ const supplier =
   (init: Parameters<typeof createMessage<typeof shared.SupplierSchema>>[1]) =>
   (ctx: Context): void => {
     const found = createMessage(shared.SupplierSchema, init);
-    setSupplier(ctx, found);
+    setSupplier(ctx, planted(found));
     fund(ctx, moduleAddress("supplier"), BigInt(found.stake?.amount ?? "0"));
   };
 const servicesOf = (name: string): shared.SupplierServiceConfig[] => {
@@ -127,7 +128,11 @@ const supplier4 = (amount: string, unstakeSessionEndHeight = 0n) =>
 const service =
   (id: string, name: string, computeUnitsPerRelay: bigint, ownerAddress: string) =>
   (ctx: Context): void =>
-    services.set(ctx, id, createMessage(shared.ServiceSchema, { id, name, computeUnitsPerRelay, ownerAddress }));
+    services.set(
+      ctx,
+      id,
+      planted(createMessage(shared.ServiceSchema, { id, name, computeUnitsPerRelay, ownerAddress })),
+    );
 
 // The real chain makes a module's account when coins are first sent to it, not at the genesis.
 function withoutModuleAccount(name: string): (ctx: Context) => void {
@@ -262,7 +267,7 @@ export function addRecordedParams(ctx: Context): void {
   serviceParams.set(ctx, undefined, { ...getServiceParams(ctx), addServiceFee: upokt(1_000_000_000n) });
   grantsOfType(ctx, moduleAddress("gov"), GRANTEE);
   for (const id of ["anvil", "anvilws", "rest", "ollama", "heavy"]) {
-    services.set(ctx, id, createMessage(shared.ServiceSchema, { id, computeUnitsPerRelay: 1n }));
+    services.set(ctx, id, planted(createMessage(shared.ServiceSchema, { id, computeUnitsPerRelay: 1n })));
   }
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { AddressBytes } from "@turnpike/base";
 import { addressToBytes } from "@turnpike/crypto";
 import { createMessage, cryptoSecp256k1, packAny } from "@turnpike/proto";
 import type { RecordedTx } from "@turnpike/testkit/fixtures";
@@ -43,7 +44,7 @@ export function stateOf(
 }
 
 /** Address bytes of a bech32 address that is right. */
-export function bytesOfAddress(text: string): Uint8Array {
+export function bytesOfAddress(text: string): AddressBytes {
   const bytes = addressToBytes(text);
   assert.ok(bytes, text);
   return bytes;

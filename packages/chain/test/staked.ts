@@ -3,7 +3,9 @@ import { application, createMessage, gateway } from "@turnpike/proto";
 import { setApplication } from "../src/modules/application/state.ts";
 import { getGateway, setGateway } from "../src/modules/gateway/state.ts";
 import type { Context } from "../src/state/context.ts";
+import type { Parsed } from "../src/state/parsed.ts";
 import { upokt } from "../src/state/stakes.ts";
+import { planted } from "./planted.ts";
 import { fund } from "./recorded-tx.ts";
 
 /** An application for a test; what is not given is as it begins. */
@@ -20,7 +22,7 @@ export interface TestApplication {
 }
 
 /** Stakes an application without a transaction: the record, and the coins in the module's account. */
-export function addApplication(ctx: Context, given: TestApplication): application.Application {
+export function addApplication(ctx: Context, given: TestApplication): Parsed<application.Application> {
   const lists = Object.entries(given.left ?? {}).map(
     ([height, gatewayAddresses]) =>
       [
@@ -40,14 +42,16 @@ export function addApplication(ctx: Context, given: TestApplication): applicatio
       : { pendingTransfer: createMessage(application.PendingApplicationTransferSchema, given.transfer) }),
     ...(given.spendLimitUpokt === undefined ? {} : { perSessionSpendLimit: upokt(given.spendLimitUpokt) }),
   });
-  setApplication(ctx, app);
+  const record = planted(app);
+  setApplication(ctx, record);
   fund(ctx, moduleAddress("application"), given.stakeUpokt);
-  return app;
+  return record;
 }
 
 /** Stakes a gateway without a transaction, unless it is there. */
 export function addGateway(ctx: Context, address: string, stakeUpokt = 2_000_000n, unstakeSessionEndHeight = 0n): void {
   if (getGateway(ctx, address) !== undefined) return;
-  setGateway(ctx, createMessage(gateway.GatewaySchema, { address, stake: upokt(stakeUpokt), unstakeSessionEndHeight }));
+  const record = createMessage(gateway.GatewaySchema, { address, stake: upokt(stakeUpokt), unstakeSessionEndHeight });
+  setGateway(ctx, planted(record));
   fund(ctx, moduleAddress("gateway"), stakeUpokt);
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { AppError, hexToBytes } from "@turnpike/base";
+import { type AccountAddress, AppError, hexToBytes } from "@turnpike/base";
 import type { Claim } from "../src/claims.ts";
 import type { RevenueShare, SettlementInput, SettlementSharedParams } from "../src/settlement/types.ts";
 
@@ -9,6 +9,11 @@ const FOLDER = join(import.meta.dirname, "../../../test/spec/protocol");
 /** Reads a file of test/spec/protocol. */
 export function readSpec<T>(name: string): T {
   return JSON.parse(readFileSync(join(FOLDER, name), "utf8")) as T;
+}
+
+/** A text as the address of an account: rules of settlement do not look into it. */
+export function account(text: string): AccountAddress {
+  return text as AccountAddress;
 }
 
 /** Bytes of hex that is known to be good. */
@@ -216,7 +221,7 @@ export const DELEGATOR = { address: "pokt12uez8ka8eqtag2chksq9yl45heuym5yu343ffz
 function revShares(supplier: SupplierJson | undefined, serviceId: string): RevenueShare[] {
   const shares = supplier?.services.find((service) => service.service_id === serviceId)?.rev_share ?? [];
   return shares.map(({ address, rev_share_percentage: percentage }) => ({
-    address,
+    address: account(address),
     revSharePercentage: BigInt(percentage),
   }));
 }
@@ -229,7 +234,7 @@ export function settlementInput(record: RecordedSession): SettlementInput {
   const decimal = (text: string) => BigInt(text.replace(".", ""));
   const operators = new Map(record.sessions.flatMap(({ suppliers }) => suppliers.map((s) => [s.operator_address, s])));
   const tokenomics = {
-    daoRewardAddress: params.tokenomics.dao_reward_address,
+    daoRewardAddress: account(params.tokenomics.dao_reward_address),
     mintAllocationPercentages: shares(params.tokenomics.mint_allocation_percentages),
     mintEqualsBurnClaimDistribution: shares(params.tokenomics.mint_equals_burn_claim_distribution),
     globalInflationPerClaim: params.tokenomics.global_inflation_per_claim,
@@ -259,7 +264,9 @@ export function settlementInput(record: RecordedSession): SettlementInput {
         windows: sharedParams(params),
         spendLimitUpokt: limits.get(claim.sessionHeader.applicationAddress),
         numServices: 1n,
-        serviceOwnerAddress: record.services.find(({ id }) => id === serviceId)?.owner_address,
+        serviceOwnerAddress: record.services
+          .filter(({ id }) => id === serviceId)
+          .map(({ owner_address: owner }) => account(owner))[0],
         revShare: revShares(operators.get(claim.supplierOperatorAddress), serviceId),
         tokenomics,
         proof: {
@@ -274,7 +281,7 @@ export function settlementInput(record: RecordedSession): SettlementInput {
       record.sessions.map(({ application }) => [
         application.address,
         {
-          address: application.address,
+          address: account(application.address),
           stakeUpokt: BigInt(state.applications[application.address]?.amount ?? "0"),
           unstakeSessionEndHeight: BigInt(application.unstake_session_end_height),
         },
@@ -285,7 +292,7 @@ export function settlementInput(record: RecordedSession): SettlementInput {
         address,
         {
           operatorAddress: address,
-          ownerAddress: supplier.owner_address,
+          ownerAddress: account(supplier.owner_address),
           stakeUpokt: BigInt(state.suppliers[address]?.amount ?? "0"),
           unstakeSessionEndHeight: BigInt(supplier.unstake_session_end_height),
           services: supplier.services.map(({ service_id: serviceId }) => ({
@@ -296,12 +303,12 @@ export function settlementInput(record: RecordedSession): SettlementInput {
       ]),
     ),
     validators: state.validators.map((validator) => {
-      const accountAddress = "pokt1lvrxptamh6ws83x64x4m3stx0p5m94d72nfxh8";
+      const accountAddress = account("pokt1lvrxptamh6ws83x64x4m3stx0p5m94d72nfxh8");
       const tokensUpokt = BigInt(validator.tokens);
       const selfShares = 900_000_000n * 10n ** 18n;
       const others =
         tokensUpokt > 900_000_000n
-          ? [{ delegatorAddress: DELEGATOR.address, shares: DELEGATOR.shares * 10n ** 18n }]
+          ? [{ delegatorAddress: account(DELEGATOR.address), shares: DELEGATOR.shares * 10n ** 18n }]
           : [];
       return {
         operatorAddress: validator.operator_address,

@@ -1,3 +1,4 @@
+import { type AccountAddress, type AddressBytes, AppError } from "@turnpike/base";
 import { ACCOUNT_PREFIX, bech32Checksum, decodeBech32, encodeBech32 } from "@turnpike/crypto";
 import { bytesToText } from "./bytes.ts";
 import { done, fail, type Outcome, SDK } from "./outcome.ts";
@@ -25,7 +26,7 @@ function bech32Fault(text: string): string {
 }
 
 /** Address bytes of an account's address, or why it is none. */
-export function parseAddress(text: string, prefix: string = ACCOUNT_PREFIX): Outcome<Uint8Array> {
+export function parseAddress(text: string, prefix: string = ACCOUNT_PREFIX): Outcome<AddressBytes> {
   if (text.trim() === "") return fail(SDK.invalidAddress, "empty address string is not allowed");
   const decoded = decodeBech32(text);
   if (decoded === undefined) return fail(SDK.invalidAddress, `decoding bech32 failed: ${bech32Fault(text)}`);
@@ -37,7 +38,23 @@ export function parseAddress(text: string, prefix: string = ACCOUNT_PREFIX): Out
   if (length > MOST_ADDRESS_BYTES) {
     return fail(SDK.invalidAddress, `address max length is 255, got ${length}: unknown address`);
   }
-  return done(decoded.bytes);
+  return done(decoded.bytes as AddressBytes);
+}
+
+/** An account's address in its one form, or why a text is none. */
+export function parseAccount(text: string): Outcome<AccountAddress> {
+  const parsed = parseAddress(text);
+  return parsed.ok ? done(text.toLowerCase() as AccountAddress) : parsed;
+}
+
+/**
+ * Address bytes of an account that was parsed.
+ * @throws AppError INTERNAL when another than the parser made the address, as in a state that an earlier version wrote
+ */
+export function accountBytes(address: AccountAddress): AddressBytes {
+  const parsed = parseAddress(address);
+  if (!parsed.ok) throw new AppError("INTERNAL", { detail: { address, fault: parsed.fault.text } });
+  return parsed.value;
 }
 
 /** What is wrong with an address, without the error's own text behind it; undefined when nothing is. */
@@ -48,14 +65,16 @@ export function addressFault(text: string, prefix?: string): string | undefined 
 
 /** Addresses whose texts are remembered: some 1 MB. */
 const MOST_TEXTS = 4_096;
-const texts = new Map<string, string>();
+const texts = new Map<string, AccountAddress>();
 
 /** Address of an account from its bytes. A transaction's events say its few addresses a dozen times. */
+export function addressText(bytes: AddressBytes): AccountAddress;
+export function addressText(bytes: Uint8Array): string;
 export function addressText(bytes: Uint8Array): string {
   const name = bytesToText(bytes);
   const known = texts.get(name);
   if (known !== undefined) return known;
-  const text = encodeBech32(ACCOUNT_PREFIX, bytes);
+  const text = encodeBech32(ACCOUNT_PREFIX, bytes) as AccountAddress;
   for (const oldest of texts.keys()) {
     if (texts.size < MOST_TEXTS) break;
     texts.delete(oldest);

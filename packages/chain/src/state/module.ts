@@ -3,6 +3,7 @@ import type { Bytes } from "@turnpike/chain-store";
 import { createMessage } from "@turnpike/proto";
 import type { Context } from "./context.ts";
 import type { Outcome, TxFault, TxResult } from "./outcome.ts";
+import { type Parsed, validated } from "./parsed.ts";
 import { ALL_COINS, type Spending } from "./spending.ts";
 
 /** A change of the validator set; power 0 removes. */
@@ -22,6 +23,7 @@ export interface MessageHandler {
   spending(message: Message): readonly Spending[];
   /** Checks that need no state, before the fee is taken. */
   validate(message: Message): TxFault | undefined;
+  /** Takes a message that `validate` found nothing wrong with. */
   run(ctx: Context, message: Message): Outcome<Message>;
 }
 
@@ -84,7 +86,7 @@ export function messageHandler<Desc extends DescMessage, Answer extends DescMess
     /** All coins of the signers by default. */
     spending?(message: MessageShape<Desc>): readonly Spending[];
     validate?(message: MessageShape<Desc>): TxFault | undefined;
-    run(ctx: Context, message: MessageShape<Desc>): Outcome<MessageShape<Answer>>;
+    run(ctx: Context, message: Parsed<MessageShape<Desc>>): Outcome<MessageShape<Answer>>;
   },
 ): MessageHandler {
   // The runner gives a handler only messages of its own schema.
@@ -97,7 +99,7 @@ export function messageHandler<Desc extends DescMessage, Answer extends DescMess
       parts.spending?.(typed(message)) ??
       parts.signers(typed(message)).map((address) => ({ address, upokt: ALL_COINS })),
     validate: (message) => parts.validate?.(typed(message)),
-    run: (ctx, message) => parts.run(ctx, typed(message)),
+    run: (ctx, message) => parts.run(ctx, validated(typed(message))),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
-import { bytesEqual } from "@turnpike/base";
+import { type AddressBytes, bytesEqual } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import {
   type Any,
@@ -36,8 +36,8 @@ export interface DecodedTx {
   readonly fee: txs.Fee;
   readonly messages: readonly RoutedMessage[];
   /** Address bytes of all that must sign: of the messages in their order, then the fee payer; each once. */
-  readonly signers: readonly Bytes[];
-  readonly feePayer: Bytes;
+  readonly signers: readonly AddressBytes[];
+  readonly feePayer: AddressBytes;
 }
 
 // Bit 11 of a field number says that a reader that does not know the field may pass over it.
@@ -84,8 +84,8 @@ function routed(any: Any, handlers: ReadonlyMap<string, MessageHandler>): Outcom
   return done({ typeUrl, message: decoded.message, handler, signers: handler.signers(decoded.message) });
 }
 
-function signersOf(messages: readonly RoutedMessage[], payer: string): Outcome<Bytes[]> {
-  const seen = new Map<string, Bytes>();
+function signersOf(messages: readonly RoutedMessage[], payer: string): Outcome<AddressBytes[]> {
+  const seen = new Map<string, AddressBytes>();
   for (const text of [...messages.flatMap((message) => message.signers), ...(payer === "" ? [] : [payer])]) {
     const address = parseAddress(text);
     if (!address.ok) return fail(SDK.txDecode, address.fault.text);

@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { type AccountAddress, AppError } from "@turnpike/base";
 import { type Rational, scaleFloor } from "../rational.ts";
 import { inflationUpokt } from "./budget.ts";
 import type { SettlementEvent } from "./events.ts";
@@ -22,7 +22,7 @@ export interface SettlementRates {
   readonly mintRatioText: string;
   readonly ofMint: ShareRates;
   readonly ofInflation: ShareRates;
-  readonly daoRewardAddress: string;
+  readonly daoRewardAddress: AccountAddress;
 }
 
 /** What one claim moves, before claims are added up. */
@@ -37,7 +37,7 @@ export interface ModuleContext {
   readonly settledUpokt: bigint;
   readonly application: { -readonly [K in keyof SettlementApplication]: SettlementApplication[K] };
   readonly supplier: SettlementSupplier;
-  readonly service: { readonly id: string; readonly ownerAddress: string };
+  readonly service: { readonly id: string; readonly ownerAddress: AccountAddress };
   readonly rates: SettlementRates;
   readonly result: ClaimResult;
   readonly pools: Map<ValidatorPool, bigint>;
@@ -89,7 +89,7 @@ export function splitMint(amountUpokt: bigint, rates: ShareRates): Readonly<Reco
   return { supplier, proposer, sourceOwner, dao, application };
 }
 
-function addTransfer(context: ModuleContext, recipient: string, reason: OpReason, amountUpokt: bigint): void {
+function addTransfer(context: ModuleContext, recipient: AccountAddress, reason: OpReason, amountUpokt: bigint): void {
   context.result.operations.push({ kind: "mod_to_acct", sender: "tokenomics", recipient, reason, amountUpokt });
 }
 

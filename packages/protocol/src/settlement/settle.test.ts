@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
-import { readRecorded, settlementInput, sharedParams } from "../../test/records.ts";
+import { account, readRecorded, settlementInput, sharedParams } from "../../test/records.ts";
 import { CLAIM_STATUS } from "../claims.ts";
 import { BASE_TARGET } from "../difficulty.ts";
 import type { SettlementEvent } from "./events.ts";
@@ -51,8 +51,8 @@ function due(
     windows: shared,
     spendLimitUpokt: limit === 0n ? undefined : limit,
     numServices: 1n,
-    serviceOwnerAddress: "source",
-    revShare: [{ address: supplier, revSharePercentage: 100n }],
+    serviceOwnerAddress: account("source"),
+    revShare: [{ address: account(supplier), revSharePercentage: 100n }],
     tokenomics: {
       ...MODEL_TOKENOMICS,
       globalInflationPerClaim: setting.inflation ?? 0,
@@ -91,7 +91,7 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
       applications.map((address) => [
         address,
         {
-          address,
+          address: account(address),
           stakeUpokt: setting.stake ?? 1_000_000n,
           unstakeSessionEndHeight: 0n,
         },
@@ -102,10 +102,10 @@ function inputOf(claims: readonly ClaimSpec[], setting: Setting = {}): Settlemen
         operatorAddress,
         {
           operatorAddress,
-          ownerAddress: `owner-of-${operatorAddress}`,
+          ownerAddress: account(`owner-of-${operatorAddress}`),
           stakeUpokt: 1000n,
           unstakeSessionEndHeight: 0n,
-          services: [{ serviceId: "svc", revShare: [{ address: operatorAddress, revSharePercentage: 100n }] }],
+          services: [{ serviceId: "svc", revShare: [{ address: account(operatorAddress), revSharePercentage: 100n }] }],
         },
       ]),
     ),
@@ -205,13 +205,13 @@ suite("settlement", () => {
   test("the order of the store's maps and of validators changes nothing", () => {
     const validators = ["a", "c", "b"].map((name, at) => ({
       operatorAddress: `op-${name}`,
-      accountAddress: name,
+      accountAddress: account(name),
       tokensUpokt: 7n + BigInt(at),
       delegatorShares: (7n + BigInt(at)) * 10n ** 18n,
       commissionRate: 10n ** 17n,
       delegations: [
-        { delegatorAddress: name, shares: 5n * 10n ** 18n },
-        { delegatorAddress: "x", shares: (2n + BigInt(at)) * 10n ** 18n },
+        { delegatorAddress: account(name), shares: 5n * 10n ** 18n },
+        { delegatorAddress: account("x"), shares: (2n + BigInt(at)) * 10n ** 18n },
       ],
     }));
     fc.assert(

@@ -1,17 +1,18 @@
+import type { AccountAddress } from "@turnpike/base";
 import type { SettlementEvent } from "./events.ts";
 import { coinText, type OpReason } from "./reasons.ts";
 import type { Operation, RevenueShare, SettlementSupplier } from "./types.ts";
 
 /** Amounts by receiver, or why the list of shares cannot be used. */
 export type ShareAmounts =
-  | { readonly ok: true; readonly amounts: ReadonlyMap<string, bigint> }
+  | { readonly ok: true; readonly amounts: ReadonlyMap<AccountAddress, bigint> }
   | { readonly ok: false; readonly reason: string };
 
 /** Splits an amount by percentages, each rounded down; what is left goes to the first of the list. */
 export function splitByRevenueShare(shares: readonly RevenueShare[], amountUpokt: bigint): ShareAmounts {
   const first = shares[0];
   if (first === undefined) return { ok: false, reason: "empty revshare list" };
-  const amounts = new Map<string, bigint>();
+  const amounts = new Map<AccountAddress, bigint>();
   let percentages = 0n;
   let shared = 0n;
   for (const { address, revSharePercentage } of shares) {
@@ -52,7 +53,7 @@ export function payShareholders(options: {
       error: `SHOULD NEVER HAPPEN: service ${JSON.stringify(serviceId)} not found for supplier ${supplier.operatorAddress}: constraint violation`,
     };
   }
-  const transfer = (recipient: string, amount: bigint): Operation => ({
+  const transfer = (recipient: AccountAddress, amount: bigint): Operation => ({
     kind: "mod_to_acct",
     sender: "supplier",
     recipient,
@@ -66,12 +67,6 @@ export function payShareholders(options: {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([address, amount]) => transfer(address, amount));
     return { ok: true, transfers, events: [] };
-  }
-  if (supplier.ownerAddress === "") {
-    return {
-      ok: false,
-      error: `supplier ${JSON.stringify(supplier.operatorAddress)} has empty owner address; cannot pay revshare fallback (root cause: ${split.reason}): constraint violation`,
-    };
   }
   return {
     ok: true,

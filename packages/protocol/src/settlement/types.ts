@@ -1,3 +1,4 @@
+import type { AccountAddress } from "@turnpike/base";
 import type { Claim, PricingParams } from "../claims.ts";
 import type { UnbondingParams } from "../sessions/activation.ts";
 import type { SessionWindowParams } from "../sessions/windows.ts";
@@ -14,7 +15,7 @@ export interface RewardShares {
 
 /** Parameters of the module that settles. Numbers are float64 on the wire. */
 export interface TokenomicsParams {
-  readonly daoRewardAddress: string;
+  readonly daoRewardAddress: AccountAddress;
   /** Shares of inflation. */
   readonly mintAllocationPercentages: RewardShares;
   /** Shares of what a claim mints. */
@@ -45,7 +46,7 @@ export interface DueClaim {
   /** Services that the application was staked for in the session: as many sessions share its part of the stake. */
   readonly numServices: bigint;
   /** Owner of the service at the session's start; undefined when there is no such service. */
-  readonly serviceOwnerAddress: string | undefined;
+  readonly serviceOwnerAddress: AccountAddress | undefined;
   /** Shares of the supplier's rewards in the session; none when it had no configuration for the service. */
   readonly revShare: readonly RevenueShare[];
   /** Parameters of settlement at the session's start. */
@@ -66,7 +67,7 @@ export interface ProofParams {
 
 /** An application as it stands before settlement. */
 export interface SettlementApplication {
-  readonly address: string;
+  readonly address: AccountAddress;
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
@@ -74,7 +75,7 @@ export interface SettlementApplication {
 
 /** One receiver of a supplier's rewards. */
 export interface RevenueShare {
-  readonly address: string;
+  readonly address: AccountAddress;
   /** A whole number. They add up to 100. */
   readonly revSharePercentage: bigint;
 }
@@ -82,7 +83,7 @@ export interface RevenueShare {
 /** A supplier as it stands before settlement. */
 export interface SettlementSupplier {
   readonly operatorAddress: string;
-  readonly ownerAddress: string;
+  readonly ownerAddress: AccountAddress;
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
@@ -95,11 +96,11 @@ export interface SettlementValidator {
   /** Its `…valoper…` address. */
   readonly operatorAddress: string;
   /** The same bytes as an account address. */
-  readonly accountAddress: string;
+  readonly accountAddress: AccountAddress;
   readonly tokensUpokt: bigint;
   readonly delegatorShares: bigint;
   readonly commissionRate: bigint;
-  readonly delegations: readonly { readonly delegatorAddress: string; readonly shares: bigint }[];
+  readonly delegations: readonly { readonly delegatorAddress: AccountAddress; readonly shares: bigint }[];
 }
 
 /** Everything that settlement reads. Maps are by address or id. */
@@ -113,7 +114,7 @@ export interface SettlementInput {
   /** Shared parameters as they are now: heights of unbonding come from them. */
   readonly shared: SettlementSharedParams;
   /** Gets the validators' part where there is no validator. */
-  readonly daoRewardAddress: string;
+  readonly daoRewardAddress: AccountAddress;
   /** How much more may be minted before the supply leaves its bounds; undefined for no bound. */
   readonly mintRoomUpokt?: bigint;
   readonly minApplicationStakeUpokt: bigint;
@@ -125,12 +126,12 @@ interface Amount {
   readonly amountUpokt: bigint;
 }
 
-/** A movement of money, to be carried out as it stands. Never negative; accounts are bech32 addresses. */
+/** A movement of money, to be carried out as it stands. Never negative; an account is one of those that settlement read. */
 export type Operation =
   | ({ readonly kind: "mint"; readonly module: SettlementModule } & Amount)
   | ({ readonly kind: "burn"; readonly module: SettlementModule } & Amount)
   | ({ readonly kind: "mod_to_mod"; readonly sender: SettlementModule; readonly recipient: SettlementModule } & Amount)
-  | ({ readonly kind: "mod_to_acct"; readonly sender: SettlementModule; readonly recipient: string } & Amount);
+  | ({ readonly kind: "mod_to_acct"; readonly sender: SettlementModule; readonly recipient: AccountAddress } & Amount);
 
 /** Records that settlement changes. */
 export interface SettlementChanges {

@@ -1,3 +1,4 @@
+import type { AccountAddress } from "@turnpike/base";
 import type { SettlementEvent } from "./events.ts";
 import { OP_REASON, type OpReason, type ValidatorPool } from "./reasons.ts";
 import type { Operation, SettlementValidator } from "./types.ts";
@@ -21,11 +22,11 @@ export function decimalText(value: bigint): string {
  * Splits a total by weights with nothing left over (largest remainder): each part rounded down, then one unit more to
  * those with the largest remainders, equal ones by address. Weights are positive and add up to `totalWeight`.
  */
-export function splitByWeight(
-  weights: ReadonlyMap<string, bigint>,
+export function splitByWeight<Name extends string>(
+  weights: ReadonlyMap<Name, bigint>,
   totalWeight: bigint,
   totalUpokt: bigint,
-): Map<string, bigint> {
+): Map<Name, bigint> {
   const parts = [...weights].map(([address, weight]) => ({
     address,
     amount: (weight * totalUpokt) / totalWeight,
@@ -72,8 +73,8 @@ const DAO_REASON: Readonly<Record<ValidatorPool, OpReason>> = {
   [OP_REASON.TLM_GLOBAL_MINT_VALIDATOR_REWARD_DISTRIBUTION]: OP_REASON.TLM_GLOBAL_MINT_DAO_REWARD_DISTRIBUTION,
 };
 
-function delegatedTokens(validator: SettlementValidator): { stakes: Map<string, bigint>; total: bigint } {
-  const stakes = new Map<string, bigint>();
+function delegatedTokens(validator: SettlementValidator): { stakes: Map<AccountAddress, bigint>; total: bigint } {
+  const stakes = new Map<AccountAddress, bigint>();
   let total = 0n;
   for (const { delegatorAddress, shares } of validator.delegations) {
     const tokens = tokensFromShares(shares, validator);
@@ -91,7 +92,7 @@ interface ValidatorSplit {
   readonly delegators: bigint;
   readonly totalStake: bigint;
   readonly numDelegators: number;
-  readonly rewards: ReadonlyMap<string, bigint>;
+  readonly rewards: ReadonlyMap<AccountAddress, bigint>;
 }
 
 function splitPart(validator: SettlementValidator, part: bigint): ValidatorSplit {
@@ -124,9 +125,9 @@ export function distributeValidatorRewards(
   totalUpokt: bigint,
   pool: ValidatorPool,
   sessionEndHeight: bigint,
-  daoRewardAddress: string,
+  daoRewardAddress: AccountAddress,
 ): { readonly transfers: Operation[]; readonly events: SettlementEvent[] } {
-  const bonded = new Map<string, SettlementValidator>();
+  const bonded = new Map<AccountAddress, SettlementValidator>();
   for (const validator of validators) {
     if (validator.tokensUpokt > 0n && !bonded.has(validator.accountAddress)) {
       bonded.set(validator.accountAddress, validator);
@@ -150,8 +151,8 @@ export function distributeValidatorRewards(
   }
 
   const parts = splitByWeight(weights, totalWeight, totalUpokt);
-  const rewards = new Map<string, bigint>();
-  const add = (address: string, amount: bigint) => rewards.set(address, (rewards.get(address) ?? 0n) + amount);
+  const rewards = new Map<AccountAddress, bigint>();
+  const add = (address: AccountAddress, amount: bigint) => rewards.set(address, (rewards.get(address) ?? 0n) + amount);
   const events: SettlementEvent[] = [];
   for (const [address, validator] of sorted) {
     const part = parts.get(address) ?? 0n;

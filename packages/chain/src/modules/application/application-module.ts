@@ -4,6 +4,7 @@ import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type MessageHandler, type Module, messageHandler, moduleGenesis } from "../../state/module.ts";
+import { parsedRecord } from "../../state/parsed.ts";
 import { STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
 import { delegateToGateway, delegationFault, undelegateFromGateway } from "./delegating.ts";
@@ -87,7 +88,7 @@ function init(
     }
     const why = applicationFault(app) ?? (getApplication(ctx, address) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`application ${address}: ${why}`);
-    setApplication(ctx, app);
+    setApplication(ctx, parsedRecord(app));
     staked += stakeUpokt(app);
   }
   const lacking = poolFault(ctx, APPLICATION_MODULE, staked);

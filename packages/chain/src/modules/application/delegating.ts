@@ -5,6 +5,7 @@ import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { emit } from "../../state/typed-event.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
@@ -42,7 +43,11 @@ function withoutPending(pending: Pending, gateway: string): Pending {
 }
 
 /** An application that no longer delegates to a gateway, and remembers until when it did. */
-export function undelegated(ctx: Context, app: application.Application, gateway: string): application.Application {
+export function undelegated(
+  ctx: Context,
+  app: Parsed<application.Application>,
+  gateway: string,
+): Parsed<application.Application> {
   const height = sessionEnd(ctx).toString();
   const before = app.pendingUndelegations[height]?.gatewayAddresses ?? [];
   const gatewayAddresses = before.includes(gateway) ? before : [...before, gateway];

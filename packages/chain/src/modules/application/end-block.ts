@@ -1,4 +1,3 @@
-import { AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { application } from "@turnpike/proto";
 import {
@@ -8,10 +7,11 @@ import {
   unbondingEndHeight,
   undelegationRetentionBlocks,
 } from "@turnpike/protocol";
-import { parseAddress } from "../../state/addresses.ts";
+import { accountBytes } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
@@ -34,7 +34,7 @@ import {
 import { endTransfer } from "./transferring.ts";
 
 // What an index names is collected before anything is written, for the writes change the index.
-function named(ctx: Context, addresses: readonly string[]): application.Application[] {
+function named(ctx: Context, addresses: readonly string[]): Parsed<application.Application>[] {
   return [...new Set(addresses)].flatMap((address) => getApplication(ctx, address) ?? []);
 }
 
@@ -69,13 +69,11 @@ function pruneUndelegations(ctx: Context): void {
   }
 }
 
-function unbond(ctx: Context, app: application.Application, unbondingHeight: bigint): void {
-  const account = parseAddress(app.address);
-  if (!account.ok) throw new AppError("INTERNAL", { detail: { application: app.address } });
+function unbond(ctx: Context, app: Parsed<application.Application>, unbondingHeight: bigint): void {
   const sessionEndHeight = ctx.block.heightBlocks;
   const amount = stakeUpokt(app);
   const stake = [{ denom: STAKE_DENOM, amount }];
-  const sent = sendCoins(ctx, moduleAddressBytes(APPLICATION_MODULE), account.value, stake);
+  const sent = sendCoins(ctx, moduleAddressBytes(APPLICATION_MODULE), accountBytes(app.address), stake);
   // What cannot be paid out stays with the module, so that the chain goes on. A stake that settlement used up is one such.
   if (!sent.ok) {
     emit(ctx, application.EventApplicationStakeStuckInModulePoolSchema, {

@@ -12,6 +12,7 @@ import {
   toApiJson,
 } from "@turnpike/proto";
 import { actorsChain } from "../../../test/actors.ts";
+import { planted } from "../../../test/planted.ts";
 import { gatewayParams, setGateway } from "../gateway/state.ts";
 import { applicationParams, setApplication } from "./state.ts";
 
@@ -58,9 +59,9 @@ function recordedChain(from: "grpc" | "rest") {
   const decoded = decodeMessage(schema, Buffer.from(all, "hex"));
   assert.ok(decoded.ok);
   const { applications } = from === "grpc" ? decoded.message : read(schema, rest.application, "list");
-  for (const app of applications.toReversed()) setApplication(ctx, app);
+  for (const app of applications.toReversed()) setApplication(ctx, planted(app));
   const { gateways } = read(gateway.QueryAllGatewaysResponseSchema, rest.gateway, "list");
-  for (const one of gateways.toReversed()) setGateway(ctx, one);
+  for (const one of gateways.toReversed()) setGateway(ctx, planted(one));
   return chain;
 }
 

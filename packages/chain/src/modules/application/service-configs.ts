@@ -2,6 +2,7 @@ import { application, createMessage, shared } from "@turnpike/proto";
 import { nextSessionStartHeight } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { compactText } from "../../state/go-text.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParams } from "../shared/state.ts";
 
@@ -28,9 +29,9 @@ function sameServices(a: readonly Config[], b: readonly Config[]): boolean {
  */
 export function withServices(
   ctx: Context,
-  app: application.Application,
+  app: Parsed<application.Application>,
   services: readonly Config[],
-): application.Application {
+): Parsed<application.Application> {
   const changed = { ...app, serviceConfigs: [...services] };
   if (sameServices(app.serviceConfigs, services)) return changed;
   const from = nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);

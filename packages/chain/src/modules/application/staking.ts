@@ -1,10 +1,11 @@
 import { application, type base, createMessage } from "@turnpike/proto";
 import { unbondingEndHeight } from "@turnpike/protocol";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { coinAmount, coinText, hasAmount, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
@@ -50,7 +51,10 @@ export function stakeMessageFault(message: application.MsgStakeApplication): TxF
 }
 
 // No limit given keeps the one there is, and zero clears it.
-function withLimit(app: application.Application, limit: base.Coin | undefined): application.Application {
+function withLimit(
+  app: Parsed<application.Application>,
+  limit: base.Coin | undefined,
+): Parsed<application.Application> {
   if (limit === undefined) return app;
   const amount = coinAmount(limit);
   return { ...app, perSessionSpendLimit: amount === 0n ? undefined : upokt(amount) };
@@ -59,11 +63,9 @@ function withLimit(app: application.Application, limit: base.Coin | undefined): 
 /** Runs a stake message: a new application, or more stake and other services of one that is there. */
 export function stakeApplication(
   ctx: Context,
-  message: application.MsgStakeApplication,
+  message: Parsed<application.MsgStakeApplication>,
 ): Outcome<application.MsgStakeApplicationResponse> {
   const { address } = message;
-  const account = parseAddress(address);
-  if (!account.ok) return account;
   const amount = coinAmount(message.stake);
   const old = getApplication(ctx, address);
   const before = old === undefined ? 0n : stakeUpokt(old);
@@ -77,11 +79,11 @@ export function stakeApplication(
     return failStatus("InvalidArgument", wrapped(APPLICATION.invalidStake, text));
   }
   const escrow = [{ denom: STAKE_DENOM, amount: amount - before }];
-  const sent = sendCoinsToModule(ctx, account.value, APPLICATION_MODULE, escrow);
+  const sent = sendCoinsToModule(ctx, accountBytes(address), APPLICATION_MODULE, escrow);
   if (!sent.ok) return failStatus("Internal", sent.fault.text);
   const begun =
     old === undefined
-      ? createMessage(application.ApplicationSchema, { address, serviceConfigs: message.services })
+      ? createParsed(application.ApplicationSchema, { address, serviceConfigs: message.services })
       : withServices(ctx, old, message.services);
   const changed = withLimit(
     { ...begun, stake: upokt(amount), unstakeSessionEndHeight: 0n },
@@ -99,9 +101,9 @@ export function stakeApplication(
 /** Lets an application's stake go from the end of this session on, and says so. */
 function beginApplicationUnbonding(
   ctx: Context,
-  found: application.Application,
+  found: Parsed<application.Application>,
   reason: application.ApplicationUnbondingReason,
-): application.Application {
+): Parsed<application.Application> {
   const params = getSharedParams(ctx);
   const sessionEndHeight = sessionEnd(ctx);
   const changed = { ...found, unstakeSessionEndHeight: sessionEndHeight };

@@ -11,6 +11,7 @@ import {
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { iteratorGas, STORE_GAS, writeGas } from "../../state/gas.ts";
+import { type Parsed, recordCodec } from "../../state/parsed.ts";
 import { noteApplication } from "../session/history.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
@@ -38,7 +39,7 @@ export const applications = new Collection({
   module,
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
-  value: messageCodec(application.ApplicationSchema),
+  value: recordCodec(application.ApplicationSchema),
   stored: { prefixBytes: "Application/address/".length },
 });
 /** Addresses of applications that are unbonding. */
@@ -82,7 +83,7 @@ export function minApplicationStakeUpokt(ctx: Context): bigint {
 }
 
 /** An application; undefined when there is none. */
-export function getApplication(ctx: Context, address: string): application.Application | undefined {
+export function getApplication(ctx: Context, address: string): Parsed<application.Application> | undefined {
   return applications.get(ctx, address);
 }
 
@@ -150,7 +151,7 @@ function chargeIndexes(ctx: Context, old: application.Application | undefined, n
 }
 
 /** Writes an application, new or changed, and its entries in the indexes. */
-export function setApplication(ctx: Context, changed: application.Application): void {
+export function setApplication(ctx: Context, changed: Parsed<application.Application>): void {
   const old = getApplication(unmetered(ctx), changed.address);
   noteApplication(ctx, changed.address, old, changed);
   chargeIndexes(ctx, old, changed);

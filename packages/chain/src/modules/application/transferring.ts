@@ -1,3 +1,4 @@
+import type { AccountAddress } from "@turnpike/base";
 import { application, createMessage } from "@turnpike/proto";
 import { transferEndHeight } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
@@ -5,6 +6,7 @@ import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { getSharedParams, sessionEnd } from "../shared/state.ts";
@@ -12,7 +14,7 @@ import { APPLICATION } from "./errors.ts";
 import { withServices } from "./service-configs.ts";
 import { getApplication, removeApplication, setApplication, stakeUpokt } from "./state.ts";
 
-type App = application.Application;
+type App = Parsed<application.Application>;
 
 /** Why a transfer cannot be right, whatever the state is. */
 export function transferFault({
@@ -34,7 +36,7 @@ export function transferFault({
 /** Runs a transfer's beginning. A second one while one is pending replaces the destination. */
 export function beginTransfer(
   ctx: Context,
-  { sourceAddress, destinationAddress }: application.MsgTransferApplication,
+  { sourceAddress, destinationAddress }: Parsed<application.MsgTransferApplication>,
 ): Outcome<application.MsgTransferApplicationResponse> {
   if (getApplication(ctx, destinationAddress) !== undefined) {
     const text = wrapped(APPLICATION.duplicateAddress, `destination application (${destinationAddress}) exists`);
@@ -50,7 +52,7 @@ export function beginTransfer(
     return failStatus("FailedPrecondition", wrapped(APPLICATION.isUnstaking, text));
   }
   const sessionEndHeight = sessionEnd(ctx);
-  const pendingTransfer = createMessage(application.PendingApplicationTransferSchema, {
+  const pendingTransfer = createParsed(application.PendingApplicationTransferSchema, {
     destinationAddress,
     sessionEndHeight,
   });
@@ -106,14 +108,15 @@ function merged(ctx: Context, source: App, destination: App): App {
   return withServices(ctx, both, services);
 }
 
-function renamed(source: App, address: string): App {
+function renamed(source: App, address: AccountAddress): App {
   const serviceConfigHistory = source.serviceConfigHistory.map((one) => ({ ...one, applicationAddress: address }));
   return { ...source, address, serviceConfigHistory, pendingTransfer: undefined };
 }
 
 /** Ends a transfer whose height has come: the destination takes all over, or the source keeps it when it unbonds by now. */
 export function endTransfer(ctx: Context, source: App, endHeight: bigint): void {
-  const destinationAddress = source.pendingTransfer?.destinationAddress ?? "";
+  if (source.pendingTransfer === undefined) return;
+  const { destinationAddress } = source.pendingTransfer;
   const sourceAddress = source.address;
   const sessionEndHeight = sessionEnd(ctx);
   if (source.unstakeSessionEndHeight !== 0n) {

@@ -8,9 +8,10 @@ import { GasMeter } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { type GrantKey, removeGrant, setGrant } from "./grants.ts";
 
-const [granter, grantee] = ["a", "b"].map((name) =>
-  bytesOfAddress(accountAddress(cosmosPublicKey(privateKeyFromSecret(Buffer.from(name))))),
-) as [Uint8Array, Uint8Array];
+const bytesOfKey = (name: string): Uint8Array =>
+  bytesOfAddress(accountAddress(cosmosPublicKey(privateKeyFromSecret(Buffer.from(name)))));
+const granter = bytesOfKey("a");
+const grantee = bytesOfKey("b");
 const SEND = "/cosmos.bank.v1beta1.MsgSend";
 const state = new Overlay({ get: () => undefined, range: () => [] });
 const block = {

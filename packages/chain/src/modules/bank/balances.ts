@@ -1,3 +1,4 @@
+import type { AddressBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { bank, createMessage } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
@@ -95,7 +96,7 @@ export function setSupply(ctx: Context, { denom, amount }: Coin): void {
 }
 
 /** Writes a balance; zero is not kept. */
-export function setBalance(ctx: Context, address: Bytes, { denom, amount }: Coin): void {
+export function setBalance(ctx: Context, address: AddressBytes, { denom, amount }: Coin): void {
   const owner = [denom, address] as const;
   if (amount === 0n) {
     balances.remove(ctx, [address, denom]);
@@ -107,7 +108,7 @@ export function setBalance(ctx: Context, address: Bytes, { denom, amount }: Coin
 }
 
 /** Takes coins from an address, and says so in an event. On a fault the caller's writes must be undone. */
-export function spendCoins(ctx: Context, address: Bytes, coins: readonly Coin[]): Outcome<undefined> {
+export function spendCoins(ctx: Context, address: AddressBytes, coins: readonly Coin[]): Outcome<undefined> {
   if (!areValidCoins(coins)) return fail(SDK.invalidCoins, coinsText(coins));
   // Where the SDK asks the account for coins that are locked; no account here locks any, but the reading costs gas.
   getAccount(ctx, address);
@@ -124,7 +125,7 @@ export function spendCoins(ctx: Context, address: Bytes, coins: readonly Coin[])
 }
 
 /** Gives coins to an address, and says so in an event. */
-export function receiveCoins(ctx: Context, address: Bytes, coins: readonly Coin[]): Outcome<undefined> {
+export function receiveCoins(ctx: Context, address: AddressBytes, coins: readonly Coin[]): Outcome<undefined> {
   if (!areValidCoins(coins)) return fail(SDK.invalidCoins, coinsText(coins));
   for (const { denom, amount } of coins) {
     const sum = getBalance(ctx, address, denom) + amount;

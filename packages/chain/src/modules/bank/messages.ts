@@ -1,4 +1,4 @@
-import type { Bytes } from "@turnpike/chain-store";
+import type { AddressBytes } from "@turnpike/base";
 import { bank, type base, createMessage, typeUrlOf } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
@@ -26,7 +26,7 @@ function positiveCoins(raw: readonly base.Coin[]): Outcome<Coin[]> {
   return done(coins);
 }
 
-function party(text: string, which: string): Outcome<Bytes> {
+function party(text: string, which: string): Outcome<AddressBytes> {
   const address = parseAddress(text);
   return address.ok ? address : fail(SDK.invalidAddress, `invalid ${which} address: ${addressFault(text) ?? ""}`);
 }
@@ -48,7 +48,7 @@ function send(ctx: Context, message: bank.MsgSend, { blocked }: BankMessageOptio
 
 interface Party {
   readonly text: string;
-  readonly address: Bytes;
+  readonly address: AddressBytes;
   readonly coins: readonly Coin[];
 }
 

@@ -1,3 +1,4 @@
+import type { AddressBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { addressText } from "../../state/addresses.ts";
@@ -19,7 +20,12 @@ export const BANK = {
 } as const;
 
 /** Moves coins between two addresses, with the SDK's four events. On a fault the caller's writes must be undone. */
-export function sendCoins(ctx: Context, from: Bytes, to: Bytes, coins: readonly Coin[]): Outcome<undefined> {
+export function sendCoins(
+  ctx: Context,
+  from: AddressBytes,
+  to: AddressBytes,
+  coins: readonly Coin[],
+): Outcome<undefined> {
   const spent = spendCoins(ctx, from, coins);
   if (!spent.ok) return spent;
   const received = receiveCoins(ctx, to, coins);
@@ -39,7 +45,7 @@ const ACTOR_PERMISSIONS = ["minter", "burner", "staking"];
 /** Moves coins from an address to a module's account, which is looked up first, as the SDK does, and made when it is missing. */
 export function sendCoinsToModule(
   ctx: Context,
-  from: Bytes,
+  from: AddressBytes,
   moduleName: string,
   coins: readonly Coin[],
 ): Outcome<undefined> {

@@ -2,11 +2,12 @@ import { AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, gateway } from "@turnpike/proto";
 import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
+import { type Parsed, parsedRecord } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { poolFault } from "../bank/pools.ts";
@@ -46,7 +47,7 @@ function init(ctx: Context, { params = DEFAULT_GATEWAY_PARAMS, gatewayList }: ga
       (isHeight(unstakeSessionEndHeight) ? undefined : "it has a height that no block has") ??
       (getGateway(ctx, address) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`gateway ${address}: ${why}`);
-    setGateway(ctx, found);
+    setGateway(ctx, parsedRecord(found));
     staked += coinAmount(stake);
   }
   const lacking = poolFault(ctx, GATEWAY_MODULE, staked);
@@ -66,10 +67,9 @@ function endBlock(ctx: Context): undefined {
 }
 
 // A gateway whose stake cannot be paid out stays, and is tried again at the end of the next session.
-function unbond(ctx: Context, found: gateway.Gateway, unbondingHeight: bigint): void {
-  const account = parseAddress(found.address);
+function unbond(ctx: Context, found: Parsed<gateway.Gateway>, unbondingHeight: bigint): void {
   const stake = [{ denom: STAKE_DENOM, amount: coinAmount(found.stake) }];
-  const sent = account.ok ? sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), account.value, stake) : account;
+  const sent = sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), accountBytes(found.address), stake);
   if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
   removeGateway(ctx, found.address);
   emit(ctx, gateway.EventGatewayUnbondingEndSchema, {

@@ -1,11 +1,12 @@
 import { createMessage, gateway, typeUrlOf } from "@turnpike/proto";
 import { unbondingEndHeight } from "@turnpike/protocol";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { coinAmount, coinText, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
@@ -39,10 +40,8 @@ function gatewayAddressFault(address: string): TxFault | undefined {
 
 function stakeGateway(
   ctx: Context,
-  { address, stake }: gateway.MsgStakeGateway,
+  { address, stake }: Parsed<gateway.MsgStakeGateway>,
 ): Outcome<gateway.MsgStakeGatewayResponse> {
-  const account = parseAddress(address);
-  if (!account.ok) return account;
   const amount = coinAmount(stake);
   const old = getGateway(ctx, address);
   const before = coinAmount(old?.stake);
@@ -56,10 +55,10 @@ function stakeGateway(
     return failStatus("InvalidArgument", wrapped(GATEWAY.invalidStake, text));
   }
   const escrow = [{ denom: STAKE_DENOM, amount: amount - before }];
-  const sent = sendCoinsToModule(ctx, account.value, GATEWAY_MODULE, escrow);
+  const sent = sendCoinsToModule(ctx, accountBytes(address), GATEWAY_MODULE, escrow);
   if (!sent.ok) return failStatus("Internal", sent.fault.text);
-  const changed: gateway.Gateway = {
-    ...(old ?? createMessage(gateway.GatewaySchema, { address })),
+  const changed: Parsed<gateway.Gateway> = {
+    ...(old ?? createParsed(gateway.GatewaySchema, { address })),
     stake: upokt(amount),
     unstakeSessionEndHeight: 0n,
   };

@@ -2,6 +2,7 @@ import { createMessage, gateway } from "@turnpike/proto";
 import { messageCodec, noKey, rawCodec, slashEndedTextCodec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
+import { type Parsed, recordCodec } from "../../state/parsed.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const GATEWAY_MODULE = "gateway";
@@ -27,7 +28,7 @@ export const gateways = new Collection({
   module,
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
-  value: messageCodec(gateway.GatewaySchema),
+  value: recordCodec(gateway.GatewaySchema),
   stored: { prefixBytes: "Gateway/address/".length },
 });
 /** Addresses of gateways that are unbonding. */
@@ -44,12 +45,12 @@ export function getGatewayParams(ctx: Context): gateway.Params {
 }
 
 /** A gateway; undefined when there is none. */
-export function getGateway(ctx: Context, address: string): gateway.Gateway | undefined {
+export function getGateway(ctx: Context, address: string): Parsed<gateway.Gateway> | undefined {
   return gateways.get(ctx, address);
 }
 
 /** Writes a gateway, new or changed, and its entry in the index, which the real chain does not have: it costs no gas. */
-export function setGateway(ctx: Context, changed: gateway.Gateway): void {
+export function setGateway(ctx: Context, changed: Parsed<gateway.Gateway>): void {
   gateways.set(ctx, changed.address, changed);
   const free = unmetered(ctx);
   const listed = unstakingGateways.has(free, changed.address);
@@ -65,6 +66,6 @@ export function removeGateway(ctx: Context, address: string): void {
 }
 
 /** The gateways that are unbonding, in order of address. */
-export function getUnstakingGateways(ctx: Context): gateway.Gateway[] {
+export function getUnstakingGateways(ctx: Context): Parsed<gateway.Gateway>[] {
   return [...unstakingGateways.entries(ctx)].flatMap(([address]) => getGateway(ctx, address) ?? []);
 }

@@ -89,7 +89,7 @@ function authorityFault(authority: string): TxFault | undefined {
 
 /** Handlers of the messages that change parameters, by type URL. */
 export function proofParamMessages(authority: string): Record<string, MessageHandler> {
-  return revalidatedParamMessages<proof.Params, proof.MsgUpdateParam>(authority, {
+  return revalidatedParamMessages<proof.Params, proof.Params, proof.MsgUpdateParam>(authority, {
     schemas: proof,
     past: pastProofParams,
     collection: proofParams,
@@ -97,6 +97,7 @@ export function proofParamMessages(authority: string): Record<string, MessageHan
     defaults: DEFAULT_PROOF_PARAMS,
     changed,
     paramsFault: proofParamsFault,
+    stored: (params) => params,
     authorityFault,
     invalidSigner: PROOF.invalidSigner,
     wrongAuthorityStatus: "InvalidArgument",

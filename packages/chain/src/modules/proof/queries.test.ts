@@ -12,6 +12,7 @@ import {
   settlementMachine,
   stateBefore,
 } from "../../../test/modules/tokenomics/recorded.ts";
+import { planted } from "../../../test/planted.ts";
 import type { Overlay } from "../../state/overlay.ts";
 import { tokenomicsParams } from "../tokenomics/state.ts";
 import { proofParams } from "./state.ts";
@@ -50,7 +51,7 @@ function stateAt(height: number): Overlay {
   const params = answers.find(({ name }) => name === "params")?.body as { params: unknown };
   proofParams.set(ctx, undefined, fromJson(proof.ParamsSchema, params.params));
   const other = readJson<{ body: { params: unknown } }[]>("rest/tokenomics.json")[0]?.body.params;
-  tokenomicsParams.set(ctx, undefined, fromJson(tokenomics.ParamsSchema, other));
+  tokenomicsParams.set(ctx, undefined, planted(fromJson(tokenomics.ParamsSchema, other)));
   return state;
 }
 

@@ -12,6 +12,7 @@ import {
   settlementMachine,
   stateBefore,
 } from "../../../test/modules/tokenomics/recorded.ts";
+import { planted } from "../../../test/planted.ts";
 import { assertAsRecorded, assertRefusedAsRecorded, bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
 import type { TxResult } from "../../state/outcome.ts";
@@ -108,7 +109,7 @@ suite("recorded claims and proofs", () => {
     const sessionId = /expected "([0-9a-f]{64})"/.exec(refused.ok ? "" : refused.fault.text)?.[1] ?? "";
     const header = message.sessionHeader;
     assert.ok(header);
-    const result = submitProof(ctx, { ...message, sessionHeader: { ...header, sessionId } });
+    const result = submitProof(ctx, planted({ ...message, sessionHeader: { ...header, sessionId } }));
     const text = result.ok ? "" : `failed to execute message; message index: 0: ${result.fault.text}`;
     assert.equal(text, tx.result?.tx_response.raw_log);
   });

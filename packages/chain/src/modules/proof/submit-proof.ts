@@ -1,10 +1,12 @@
+import type { AccountAddress } from "@turnpike/base";
 import { createMessage, proof, type session } from "@turnpike/proto";
 import { difficultyMultiplier, isRelayApplicable, PROOF_REQUIREMENT, relayHash } from "@turnpike/protocol";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { emit } from "../../state/typed-event.ts";
 import { spendableUpokt } from "../bank/balances.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
@@ -155,22 +157,24 @@ function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault |
   return undefined;
 }
 
-function payFee(ctx: Context, operator: string): Outcome<undefined> {
-  const payer = parseAddress(operator);
-  if (!payer.ok) return payer;
+function payFee(ctx: Context, operator: AccountAddress): Outcome<undefined> {
+  const payer = accountBytes(operator);
   const fee = upoktOf(getProofParams(ctx).proofSubmissionFee);
-  const balance = spendableUpokt(ctx, payer.value);
+  const balance = spendableUpokt(ctx, payer);
   if (balance === undefined) return fail(PROOF.funds, "account has no spendable coins");
   if (balance <= fee) {
     return fail(PROOF.funds, `account has ${balance}, but the proof submission fee is ${fee}upokt`);
   }
   const coins = fee === 0n ? [] : [{ denom: "upokt", amount: fee }];
-  const sent = sendCoinsToModule(ctx, payer.value, PROOF_MODULE, coins);
+  const sent = sendCoinsToModule(ctx, payer, PROOF_MODULE, coins);
   return sent.ok ? sent : fail(PROOF.fee, `account has ${balance}, failed to deduct ${fee}upokt`);
 }
 
 /** Takes the fee and keeps a proof until the end of the block, which looks at signatures and trie. */
-export function submitProof(ctx: Context, message: proof.MsgSubmitProof): Outcome<proof.MsgSubmitProofResponse> {
+export function submitProof(
+  ctx: Context,
+  message: Parsed<proof.MsgSubmitProof>,
+): Outcome<proof.MsgSubmitProofResponse> {
   const header = message.sessionHeader;
   const wrong = submitProofFault(message);
   if (wrong !== undefined || header === undefined) return failStatus("InvalidArgument", wrong?.text ?? "");

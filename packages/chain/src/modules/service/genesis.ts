@@ -2,6 +2,7 @@ import { AppError, isRecord } from "@turnpike/base";
 import { createMessage, fromApiJson, service, toApiJson } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
+import { parsedRecord } from "../../state/parsed.ts";
 import { computeUnitsFault, serviceFault, serviceIdFault } from "../shared/services.ts";
 import { DEFAULT_SERVICE_PARAMS, serviceParamsFault } from "./params.ts";
 import {
@@ -59,7 +60,7 @@ export function initServices(ctx: Context, json: unknown): undefined {
   for (const listed of serviceList) {
     const wrong = serviceFault(listed)?.text ?? (services.has(ctx, listed.id) ? "listed twice" : undefined);
     if (wrong !== undefined) throw invalid(`service ${listed.id}: ${wrong}`);
-    services.set(ctx, listed.id, listed);
+    services.set(ctx, listed.id, parsedRecord(listed));
   }
   for (const listed of relayMiningDifficultyList) {
     const { serviceId } = listed;

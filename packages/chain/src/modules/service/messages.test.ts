@@ -13,6 +13,7 @@ import {
   runExecuted,
   runMessage,
 } from "../../../test/modules/shared/modules.ts";
+import { planted } from "../../../test/planted.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -65,7 +66,7 @@ function replayState(name: string, { signer, there }: Replay): TestState {
   const state = stateOf(machine, tx, { appState: GENESIS });
   addSigner(state.ctx, tx, signer);
   createAccount(state.ctx, moduleAddressBytes("service"));
-  if (there !== undefined) services.set(state.ctx, there.id ?? "", createMessage(shared.ServiceSchema, there));
+  if (there !== undefined) services.set(state.ctx, there.id ?? "", planted(createMessage(shared.ServiceSchema, there)));
   return state;
 }
 
@@ -136,7 +137,11 @@ suite("adding and changing services", () => {
   test("each refusal has its text", () => {
     const state = fresh();
     fund(state.ctx, OTHER, 1_000_000_000n);
-    services.set(state.ctx, "taken", createMessage(shared.ServiceSchema, { id: "taken", ownerAddress: THIRD }));
+    services.set(
+      state.ctx,
+      "taken",
+      planted(createMessage(shared.ServiceSchema, { id: "taken", ownerAddress: THIRD })),
+    );
     const texts = [
       add(state, { id: "" }),
       add(state, { id: "i".repeat(43) }),

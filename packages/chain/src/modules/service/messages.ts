@@ -1,10 +1,12 @@
+import type { AccountAddress } from "@turnpike/base";
 import { createMessage, service, shared, typeUrlOf } from "@turnpike/proto";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { spendableUpokt } from "../bank/balances.ts";
 import { sendCoinsToModule } from "../bank/transfers.ts";
@@ -34,26 +36,25 @@ function addServiceFault(message: service.MsgAddService): TxFault | undefined {
   return serviceFault(added);
 }
 
-function updateService(ctx: Context, found: shared.Service, given: shared.Service): Outcome<undefined> {
+function updateService(ctx: Context, found: Parsed<shared.Service>, given: Parsed<shared.Service>): Outcome<undefined> {
   if (found.ownerAddress !== given.ownerAddress) {
     const text = `existing owner address ${goQuoted(found.ownerAddress)} does not match the new owner address ${goQuoted(given.ownerAddress)}`;
     return failStatus("InvalidArgument", fail(SERVICE.invalidOwnerAddress, text).fault.text);
   }
   const { name, computeUnitsPerRelay, metadata = found.metadata } = given;
   const init = { ...found, name, computeUnitsPerRelay, ...(metadata === undefined ? {} : { metadata }) };
-  services.set(ctx, found.id, createMessage(shared.ServiceSchema, init));
+  services.set(ctx, found.id, createParsed(shared.ServiceSchema, init));
   if (found.computeUnitsPerRelay !== computeUnitsPerRelay) {
     noteComputeUnits(ctx, found.id, found.computeUnitsPerRelay, computeUnitsPerRelay);
   }
   return done(undefined);
 }
 
-function payFee(ctx: Context, ownerAddress: string): Outcome<undefined> {
-  const owner = parseAddress(ownerAddress);
-  if (!owner.ok) return owner;
+function payFee(ctx: Context, ownerAddress: AccountAddress): Outcome<undefined> {
+  const owner = accountBytes(ownerAddress);
   const lacking = (text: string): Outcome<undefined> =>
     failStatus("FailedPrecondition", fail(SERVICE.notEnoughFunds, text).fault.text);
-  const balance = spendableUpokt(ctx, owner.value);
+  const balance = spendableUpokt(ctx, owner);
   if (balance === undefined) return lacking("account has no spendable coins");
   const amount = addServiceFee(getServiceParams(ctx));
   if (balance <= amount) {
@@ -61,17 +62,17 @@ function payFee(ctx: Context, ownerAddress: string): Outcome<undefined> {
     getServiceParams(ctx);
     return lacking(`account has ${balance}, but the service fee is ${amount}${STAKE_DENOM}`);
   }
-  const paid = sendCoinsToModule(ctx, owner.value, SERVICE_MODULE, [{ denom: STAKE_DENOM, amount }]);
+  const paid = sendCoinsToModule(ctx, owner, SERVICE_MODULE, [{ denom: STAKE_DENOM, amount }]);
   if (paid.ok) return paid;
   const text = `account has ${balance}, failed to deduct ${amount}${STAKE_DENOM}`;
   return failStatus("Internal", fail(SERVICE.failedToDeductFee, text).fault.text);
 }
 
 /** Adds a service for a fee, or changes one that is there for nothing. Neither has an event of its own. */
-function addService(ctx: Context, message: service.MsgAddService): Outcome<service.MsgAddServiceResponse> {
-  const given = serviceOf(message);
+function addService(ctx: Context, message: Parsed<service.MsgAddService>): Outcome<service.MsgAddServiceResponse> {
+  const { ownerAddress, service: given = createParsed(shared.ServiceSchema, { ownerAddress }) } = message;
   const found = getService(ctx, given.id);
-  const made = found === undefined ? payFee(ctx, message.ownerAddress) : updateService(ctx, found, given);
+  const made = found === undefined ? payFee(ctx, ownerAddress) : updateService(ctx, found, given);
   if (!made.ok) return made;
   if (found === undefined) {
     services.set(ctx, given.id, given);
@@ -95,7 +96,10 @@ function transferFault({ ownerAddress, serviceId, newOwnerAddress }: service.Msg
   return fail(SERVICE.invalidOwnerAddress, text).fault;
 }
 
-function transfer(ctx: Context, message: service.MsgTransferService): Outcome<service.MsgTransferServiceResponse> {
+function transfer(
+  ctx: Context,
+  message: Parsed<service.MsgTransferService>,
+): Outcome<service.MsgTransferServiceResponse> {
   const { ownerAddress, serviceId, newOwnerAddress } = message;
   const found = getService(ctx, serviceId);
   if (found === undefined) {
@@ -105,8 +109,8 @@ function transfer(ctx: Context, message: service.MsgTransferService): Outcome<se
     const text = `signer ${goQuoted(ownerAddress)} is not the owner of service ${goQuoted(serviceId)} (owner: ${goQuoted(found.ownerAddress)})`;
     return failStatus("PermissionDenied", fail(SERVICE.unauthorized, text).fault.text);
   }
-  pastOwners.note(ctx, serviceId, ownerAddress);
-  services.set(ctx, serviceId, createMessage(shared.ServiceSchema, { ...found, ownerAddress: newOwnerAddress }));
+  pastOwners.note(ctx, serviceId, found.ownerAddress);
+  services.set(ctx, serviceId, createParsed(shared.ServiceSchema, { ...found, ownerAddress: newOwnerAddress }));
   return done(createMessage(service.MsgTransferServiceResponseSchema));
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, service, shared } from "@turnpike/proto";
 import { ask, atHeight, emptyState, machine, readSpec, runMessage } from "../../../test/modules/shared/modules.ts";
+import { planted } from "../../../test/planted.ts";
 import { withAttribute } from "../../state/context.ts";
 import { updateDifficulties } from "./difficulties.ts";
 import { difficultyHistory, getComputeUnitsPerRelayAt, getDifficultyAt, services } from "./state.ts";
@@ -33,7 +34,7 @@ suite("difficulties", () => {
       const history = recording.relay_mining_difficulty[id]?.history.relayMiningDifficultyHistory ?? [];
       const at = BigInt(recording.settlement_height);
       const state = emptyState({ service: { params: { ...RECORDED_PARAMS, target_num_relays: target } } });
-      services.set(state.ctx, id, createMessage(shared.ServiceSchema, { id }));
+      services.set(state.ctx, id, planted(createMessage(shared.ServiceSchema, { id })));
       if (name === "e2e-1") updateDifficulties(atHeight(state, 1165n).ctx, new Map([[id, 1n]]));
       const settling = atHeight(state, at);
       const relays = recording.claims_decoded.reduce((sum, claim) => sum + BigInt(claim.count_relays), 0n);

@@ -3,6 +3,7 @@ import { difficultyOfUnusedService, type RelayDifficulty } from "@turnpike/proto
 import { messageCodec, noKey, pairCodec, slashEndedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { type Parsed, recordCodec } from "../../state/parsed.ts";
 import { updateBytes, varintBytes } from "../../state/update-bytes.ts";
 import { MAX_SERVICE_ID_BYTES } from "../shared/services.ts";
 
@@ -28,7 +29,7 @@ export const services = new Collection({
   module,
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
-  value: messageCodec(shared.ServiceSchema),
+  value: recordCodec(shared.ServiceSchema),
   stored: { prefixBytes: "Service/id/".length },
 });
 /** Each service's newest difficulty, which may hold from the next session on only. */
@@ -68,7 +69,7 @@ export function getServiceParams(ctx: Context): service.Params {
 }
 
 /** A service; undefined when there is none. */
-export function getService(ctx: Context, serviceId: string): shared.Service | undefined {
+export function getService(ctx: Context, serviceId: string): Parsed<shared.Service> | undefined {
   return serviceId.length > MAX_SERVICE_ID_BYTES ? undefined : services.get(ctx, serviceId);
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, shared } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
+import { planted } from "../../../test/planted.ts";
 import type { Context } from "../../state/context.ts";
 import { GasMeter } from "../../state/gas.ts";
 import { Overlay, type StateView } from "../../state/overlay.ts";
@@ -71,7 +72,7 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
           else {
             const service = { serviceId, endpoints: [], revShare: [] };
             const update = { operatorAddress, service, activationHeight, deactivationHeight };
-            serviceConfigs.set(ctx, key, createMessage(shared.ServiceConfigUpdateSchema, update));
+            serviceConfigs.set(ctx, key, planted(createMessage(shared.ServiceConfigUpdateSchema, update)));
           }
           assert.deepEqual(drawings(top), drawings(plain(top)));
         }
@@ -86,7 +87,7 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
       const service = { serviceId: "a", endpoints: [], revShare: [] };
       const update = { operatorAddress, service, activationHeight: 1n, deactivationHeight };
       const key = ["a", [1n, operatorAddress]] as const;
-      serviceConfigs.set(contextOn(state), key, createMessage(shared.ServiceConfigUpdateSchema, update));
+      serviceConfigs.set(contextOn(state), key, planted(createMessage(shared.ServiceConfigUpdateSchema, update)));
     };
     for (let i = 0; i < 100; i++) set(bottom, `supplier-${i}`, 0n);
     let walks = 0;

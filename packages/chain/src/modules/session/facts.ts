@@ -1,3 +1,4 @@
+import type { AccountAddress } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import type { application, proof, session, shared, tokenomics } from "@turnpike/proto";
 import {
@@ -9,6 +10,7 @@ import {
   sessionWindows,
 } from "@turnpike/protocol";
 import { type Context, unmetered } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication } from "../application/state.ts";
 import { getProofParams } from "../proof/state.ts";
@@ -67,9 +69,9 @@ export class SessionFacts {
   }
 
   /** Owner of the service after the session's first block; undefined when there is no such service. */
-  serviceOwner(): string | undefined {
+  serviceOwner(): AccountAddress | undefined {
     const { serviceId, sessionStartBlockHeight } = this.#header;
-    const today = (): string | undefined => getService(this.#free, serviceId)?.ownerAddress;
+    const today = (): AccountAddress | undefined => getService(this.#free, serviceId)?.ownerAddress;
     return pastOwners.at(this.#free, serviceId, sessionStartBlockHeight, today);
   }
 
@@ -89,13 +91,13 @@ export class SessionFacts {
   }
 
   /** Parameters of settlement after the session's first block. */
-  tokenomicsParams(): tokenomics.Params {
+  tokenomicsParams(): Parsed<tokenomics.Params> {
     const today = getTokenomicsParams(this.#ctx);
     return pastTokenomicsParams.at(this.#free, "", this.#header.sessionStartBlockHeight, () => today) ?? today;
   }
 
   /** Shares of a supplier's rewards: of the configuration that the session drew it by, which held in all of it. */
-  revenueShares(operatorAddress: string): readonly shared.ServiceRevenueShare[] {
+  revenueShares(operatorAddress: string): readonly Parsed<shared.ServiceRevenueShare>[] {
     const { serviceId, sessionStartBlockHeight } = this.#header;
     const config = getActiveServiceConfig(this.#free, { operatorAddress, serviceId, height: sessionStartBlockHeight });
     return config?.service?.revShare ?? [];

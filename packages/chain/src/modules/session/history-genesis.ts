@@ -1,8 +1,9 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { application, fromApiJson, proof, toApiJson, tokenomics } from "@turnpike/proto";
-import { addressFault } from "../../state/addresses.ts";
+import { addressFault, parseAccount } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
+import { parsedRecord } from "../../state/parsed.ts";
 import type { Versions } from "../../state/versions.ts";
 import { spendLimitFault } from "../application/staking.ts";
 import { proofParamsFault } from "../proof/params.ts";
@@ -94,10 +95,8 @@ const KINDS: ReadonlyMap<string, HistoryGenesis> = new Map([
     keyFault: (key) => serviceIdFault(key)?.text,
     toJson: (value) => value,
     read(json) {
-      const fault = typeof json === "string" ? addressFault(json) : "no address";
-      return typeof json === "string" && fault === undefined
-        ? { ok: true, message: json }
-        : { ok: false, fault: fault ?? "no address" };
+      const parsed = parseAccount(typeof json === "string" ? json : "");
+      return parsed.ok ? { ok: true, message: parsed.value } : { ok: false, fault: parsed.fault.text };
     },
   }),
   historyGenesis("proof_params", pastProofParams, {
@@ -108,8 +107,10 @@ const KINDS: ReadonlyMap<string, HistoryGenesis> = new Map([
   historyGenesis("tokenomics_params", pastTokenomicsParams, {
     keyFault: noKey,
     toJson: (value) => toApiJson(tokenomics.ParamsSchema, value),
-    read: (json) =>
-      checked(fromApiJson(tokenomics.ParamsSchema, json), (params) => tokenomicsParamsFault(params)?.text),
+    read(json) {
+      const read = checked(fromApiJson(tokenomics.ParamsSchema, json), (params) => tokenomicsParamsFault(params)?.text);
+      return read.ok ? { ok: true, message: parsedRecord(read.message) } : read;
+    },
   }),
 ]);
 

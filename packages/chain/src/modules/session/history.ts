@@ -1,8 +1,9 @@
 import { bytesEqual } from "@turnpike/base";
 import { application, createMessage, encodeMessage, proof, tokenomics } from "@turnpike/proto";
 import { sessionWindows } from "@turnpike/protocol";
-import { messageCodec, textCodec } from "../../state/codecs.ts";
+import { messageCodec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
+import { accountCodec, recordCodec } from "../../state/parsed.ts";
 import { Versions } from "../../state/versions.ts";
 import { oldestClaimedStart } from "../proof/unsettled-claims.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
@@ -17,14 +18,14 @@ export const pastApplications = new Versions({
   value: messageCodec(application.ApplicationSchema),
 });
 /** Earlier owners of services by id. */
-export const pastOwners = new Versions({ module, prefixes: [6, 7], value: textCodec });
+export const pastOwners = new Versions({ module, prefixes: [6, 7], value: accountCodec });
 /** Earlier parameters of proofs; the key is empty. */
 export const pastProofParams = new Versions({ module, prefixes: [8, 9], value: messageCodec(proof.ParamsSchema) });
 /** Earlier parameters of settlement; the key is empty. */
 export const pastTokenomicsParams = new Versions({
   module,
   prefixes: [10, 11],
-  value: messageCodec(tokenomics.ParamsSchema),
+  value: recordCodec(tokenomics.ParamsSchema),
 });
 
 /** Part of an application's record that sessions need, without its services, which have a history in the record. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, session, shared, supplier } from "@turnpike/proto";
+import { planted } from "../../../test/planted.ts";
 import { GOV, LifeChain, type Party, party, RELAY_UPOKT, Work } from "../../../test/session-life.ts";
 import { upokt } from "../../state/stakes.ts";
 import { serviceConfigs, setSupplier } from "../supplier/state.ts";
@@ -99,12 +100,14 @@ suite("nothing that a supplier does later changes the draw of a session that was
       });
     setSupplier(
       chain.ctx,
-      createMessage(shared.SupplierSchema, {
-        ownerAddress: honest.address,
-        operatorAddress: honest.address,
-        stake: upokt(100_000_000n),
-        serviceConfigHistory: [update(old, 1n, 13n), update(newest, 5n, 0n)],
-      }),
+      planted(
+        createMessage(shared.SupplierSchema, {
+          ownerAddress: honest.address,
+          operatorAddress: honest.address,
+          stake: upokt(100_000_000n),
+          serviceConfigHistory: [update(old, 1n, 13n), update(newest, 5n, 0n)],
+        }),
+      ),
     );
     const sharesAt = (heightBlocks: bigint): unknown[] => {
       assert.deepEqual(drawnOperators(chain, app, heightBlocks), [honest.address]);

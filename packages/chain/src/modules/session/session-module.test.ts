@@ -16,6 +16,7 @@ import {
   restAnswer,
   runMessage,
 } from "../../../test/modules/shared/modules.ts";
+import { planted } from "../../../test/planted.ts";
 import type { TestState } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
 import { setApplication } from "../application/state.ts";
@@ -47,16 +48,16 @@ function stake(ctx: Context, found: SessionJson, activationHeight = 1n): void {
   const app = fromApiJson(application.ApplicationSchema, found.application);
   assert.ok(app.ok);
   // As a genesis has it: what a block stakes is in no session before.
-  setApplication({ ...ctx, mode: "genesis" }, app.message);
+  setApplication({ ...ctx, mode: "genesis" }, planted(app.message));
   for (const json of found.suppliers) {
     const read = fromApiJson(shared.SupplierSchema, json);
     assert.ok(read.ok);
-    setDehydratedSupplier(ctx, read.message);
+    setDehydratedSupplier(ctx, planted(read.message));
     const { operatorAddress, services } = read.message;
     for (const service of services) {
       const update = { operatorAddress, service, activationHeight };
       const key = [service.serviceId, [activationHeight, operatorAddress]] as const;
-      serviceConfigs.set(ctx, key, createMessage(shared.ServiceConfigUpdateSchema, update));
+      serviceConfigs.set(ctx, key, planted(createMessage(shared.ServiceConfigUpdateSchema, update)));
     }
   }
 }
@@ -140,7 +141,7 @@ suite("drawing sessions", () => {
           stake(state.ctx, ANYONE);
           for (const { activation, lasts, operator, urls, foreign } of configs) {
             const operatorAddress = `pokt1operator${operator}`;
-            setDehydratedSupplier(state.ctx, createMessage(shared.SupplierSchema, { operatorAddress }));
+            setDehydratedSupplier(state.ctx, planted(createMessage(shared.SupplierSchema, { operatorAddress })));
             const serviceId = foreign ? "s-" : "s";
             const update = createMessage(shared.ServiceConfigUpdateSchema, {
               operatorAddress,
@@ -148,7 +149,7 @@ suite("drawing sessions", () => {
               activationHeight: activation,
               deactivationHeight: lasts === undefined ? 0n : activation + lasts,
             });
-            serviceConfigs.set(state.ctx, [serviceId, [activation, operatorAddress]], update);
+            serviceConfigs.set(state.ctx, [serviceId, [activation, operatorAddress]], planted(update));
           }
           const { startHeight } = sessionAt(
             { numBlocksPerSession: 10n, sessionGridAnchorHeight: 1n, sessionNumberAtAnchor: 1n },
@@ -180,12 +181,12 @@ suite("drawing sessions", () => {
     blockHashes.set(state.ctx, 11n, new Uint8Array(32).fill(7));
     for (let i = 0; i < 9; i++) {
       const operatorAddress = `pokt1operator${i}`;
-      setDehydratedSupplier(state.ctx, createMessage(shared.SupplierSchema, { operatorAddress }));
+      setDehydratedSupplier(state.ctx, planted(createMessage(shared.SupplierSchema, { operatorAddress })));
       const update = { operatorAddress, service: { serviceId: "s" }, activationHeight: 1n };
       serviceConfigs.set(
         state.ctx,
         ["s", [1n, operatorAddress]],
-        createMessage(shared.ServiceConfigUpdateSchema, update),
+        planted(createMessage(shared.ServiceConfigUpdateSchema, update)),
       );
     }
     const kept = (): number => [...drawnSessions.entries(state.ctx)].length;
@@ -221,7 +222,8 @@ suite("drawing sessions", () => {
     assert.equal(code(), 1102);
     stake(state.ctx, ANYONE);
     assert.equal(code(), 1104);
-    const write = (app: application.Application): void => setApplication({ ...state.ctx, mode: "genesis" }, app);
+    const write = (app: application.Application): void =>
+      setApplication({ ...state.ctx, mode: "genesis" }, planted(app));
     const leaving = createMessage(application.ApplicationSchema, {
       address: APP,
       serviceConfigs: [{ serviceId: "s" }],

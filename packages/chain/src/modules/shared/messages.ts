@@ -28,7 +28,7 @@ interface ParamsUpdate<P> extends Message {
 }
 
 /** A module whose `MsgUpdateParams` and `MsgUpdateParam` are validated a second time when they run. */
-export interface RevalidatedParams<P, Update> {
+export interface RevalidatedParams<P, Stored extends P, Update> {
   /** The module's part of `@turnpike/proto`. */
   readonly schemas: Readonly<
     Record<
@@ -39,9 +39,9 @@ export interface RevalidatedParams<P, Update> {
       DescMessage
     >
   >;
-  readonly collection: Collection<undefined, P>;
+  readonly collection: Collection<undefined, Stored>;
   /** Earlier values, by which sessions under way are settled. */
-  readonly past: Versions<P>;
+  readonly past: Versions<Stored>;
   /** Parameters with zero values. */
   readonly empty: () => P;
   /** What `MsgUpdateParam` is validated against before the state is known. */
@@ -49,6 +49,8 @@ export interface RevalidatedParams<P, Update> {
   /** These parameters with the one of the message, or what is wrong with it. */
   readonly changed: (params: P, message: Update) => Outcome<P>;
   readonly paramsFault: (params: P) => TxFault | undefined;
+  /** Parameters as they are stored, which nothing was wrong with. */
+  readonly stored: (params: P) => Stored;
   readonly authorityFault: (authority: string) => TxFault | undefined;
   readonly invalidSigner: FaultKind;
   /** gRPC status of a `MsgUpdateParam` that another than the authority sends. */
@@ -56,12 +58,12 @@ export interface RevalidatedParams<P, Update> {
 }
 
 /** Handlers of the two messages that change a module's parameters, by type URL. */
-export function revalidatedParamMessages<P, Update extends Message & { readonly authority: string }>(
+export function revalidatedParamMessages<P, Stored extends P, Update extends Message & { readonly authority: string }>(
   authority: string,
-  { schemas, collection, past, empty, changed, paramsFault, ...module }: RevalidatedParams<P, Update>,
+  { schemas, collection, past, empty, changed, paramsFault, stored, ...module }: RevalidatedParams<P, Stored, Update>,
 ): Record<string, MessageHandler> {
   const wrongAuthority = (got: string): string => wrongAuthorityText(module.invalidSigner, authority, got);
-  const noteBefore = (ctx: Context): void => past.note(ctx, "", collection.get(unmetered(ctx), undefined) ?? empty());
+  const noteBefore = (ctx: Context): void => past.note(ctx, "", collection.get(unmetered(ctx), undefined));
   const signers = (message: Message & { readonly authority: string }): string[] => [message.authority];
   const validateParams = (message: ParamsUpdate<P>): TxFault | undefined =>
     module.authorityFault(message.authority) ?? paramsFault(message.params ?? empty());
@@ -83,7 +85,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
         // The real chain's log line reads the old ones.
         collection.chargeRead(ctx, undefined);
         noteBefore(ctx);
-        collection.set(ctx, undefined, message.params ?? empty());
+        collection.set(ctx, undefined, stored(message.params ?? empty()));
         return done(createMessage(schemas.MsgUpdateParamsResponseSchema));
       },
     },
@@ -103,7 +105,7 @@ export function revalidatedParamMessages<P, Update extends Message & { readonly 
         const wrong = next.ok ? paramsFault(next.value) : next.fault;
         if (wrong !== undefined || !next.ok) return failStatus("InvalidArgument", wrong?.text ?? "");
         noteBefore(ctx);
-        collection.set(ctx, undefined, next.value);
+        collection.set(ctx, undefined, stored(next.value));
         return done(createMessage(schemas.MsgUpdateParamResponseSchema));
       },
     },

@@ -1,5 +1,4 @@
-import { bytesEqual } from "@turnpike/base";
-import type { Bytes } from "@turnpike/chain-store";
+import { type AddressBytes, bytesEqual } from "@turnpike/base";
 import { createMessage, staking, TimestampSchema } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
@@ -19,7 +18,7 @@ import {
 } from "./state.ts";
 
 /** Operator address bytes of a message, or the SDK's fault. */
-export function operatorOf(text: string): Outcome<Bytes> {
+export function operatorOf(text: string): Outcome<AddressBytes> {
   const operator = parseAddress(text, OPERATOR_PREFIX);
   if (operator.ok) return operator;
   return fail(SDK.invalidAddress, `invalid validator address: ${addressFault(text, OPERATOR_PREFIX) ?? ""}`);

@@ -1,10 +1,11 @@
-import type { Bytes } from "@turnpike/chain-store";
+import type { AddressBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { createMessage, staking } from "@turnpike/proto";
+import { staking } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { DECIMAL_ONE } from "../../state/numbers.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
+import { createParsed } from "../../state/parsed.ts";
 import { getBalance, receiveCoins, setBalance } from "../bank/balances.ts";
 import { type Coin, coinsText } from "../bank/coins.ts";
 import { STAKING } from "./errors.ts";
@@ -21,7 +22,7 @@ import {
 } from "./state.ts";
 
 /** Moves coins into a pool as the bank does for delegations: two events, no transfer. */
-function intoPool(ctx: Context, delegator: Bytes, pool: string, coin: Coin): Outcome<undefined> {
+function intoPool(ctx: Context, delegator: AddressBytes, pool: string, coin: Coin): Outcome<undefined> {
   const balance = getBalance(ctx, delegator, coin.denom);
   const text = coinsText([coin]);
   if (balance < coin.amount) {
@@ -41,7 +42,7 @@ export const MOST_TOKENS: bigint = POWER_REDUCTION << 50n;
  */
 export function delegate(
   ctx: Context,
-  delegator: Bytes,
+  delegator: AddressBytes,
   validator: staking.Validator,
   coin: Coin,
 ): Outcome<{ readonly newShares: bigint }> {
@@ -64,7 +65,7 @@ export function delegate(
     ctx,
     operator,
     delegator,
-    createMessage(staking.DelegationSchema, {
+    createParsed(staking.DelegationSchema, {
       delegatorAddress: addressText(delegator),
       validatorAddress: validator.operatorAddress,
       shares: (oldShares + newShares).toString(),

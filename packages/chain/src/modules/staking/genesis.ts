@@ -6,6 +6,7 @@ import { bytesToText } from "../../state/bytes.ts";
 import type { Context } from "../../state/context.ts";
 import type { ValidatorUpdate } from "../../state/module.ts";
 import { decimalOf, integerOf, rateOf } from "../../state/numbers.ts";
+import { parsedRecord } from "../../state/parsed.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { getBalance } from "../bank/balances.ts";
 import { MOST_TOKENS } from "./delegate.ts";
@@ -74,7 +75,7 @@ function addDelegation(ctx: Context, delegation: staking.Delegation): { operator
   if (!isKnown || !delegator.ok || shares <= 0n || getDelegation(ctx, operator.value, delegator.value) !== undefined) {
     throw invalid(`the delegation of ${delegatorAddress} to ${validatorAddress}`);
   }
-  setDelegation(ctx, operator.value, delegator.value, delegation);
+  setDelegation(ctx, operator.value, delegator.value, parsedRecord(delegation));
   return { operator: bytesToText(operator.value), shares };
 }
 

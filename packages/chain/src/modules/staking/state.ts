@@ -1,4 +1,4 @@
-import { AppError, bytesToHex } from "@turnpike/base";
+import { type AddressBytes, AppError, bytesToHex } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, cryptoEd25519, DurationSchema, decodeMessage, staking, typeUrlOf } from "@turnpike/proto";
 import { parseAddress } from "../../state/addresses.ts";
@@ -14,6 +14,7 @@ import {
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { decimalOf, integerOf, type Rate, rateOf } from "../../state/numbers.ts";
+import { type Parsed, recordCodec } from "../../state/parsed.ts";
 
 /** Name of the module, and of its part of the state. */
 export const STAKING_MODULE = "staking";
@@ -63,7 +64,7 @@ export const delegations = new Collection({
   module,
   prefix: Uint8Array.of(0x31),
   key: pairCodec(lengthPrefixedCodec, rawCodec),
-  value: messageCodec(staking.DelegationSchema),
+  value: recordCodec(staking.DelegationSchema),
 });
 /** Whom a delegator delegates to: by the delegator's address bytes and the validator's. */
 export const delegationsByDelegator = new Collection({
@@ -98,7 +99,7 @@ export function getStakingParams(ctx: Context): staking.Params {
 }
 
 /** Operator address bytes of a validator of the state. */
-export function operatorBytes(validator: staking.Validator): Bytes {
+export function operatorBytes(validator: staking.Validator): AddressBytes {
   const address = parseAddress(validator.operatorAddress, OPERATOR_PREFIX);
   if (!address.ok) throw new AppError("INTERNAL", { detail: { validator: validator.operatorAddress } });
   return address.value;
@@ -161,7 +162,11 @@ export function setValidator(ctx: Context, validator: staking.Validator): void {
 }
 
 /** A delegation; undefined when there is none. */
-export function getDelegation(ctx: Context, validator: Bytes, delegator: Bytes): staking.Delegation | undefined {
+export function getDelegation(
+  ctx: Context,
+  validator: Bytes,
+  delegator: Bytes,
+): Parsed<staking.Delegation> | undefined {
   return delegations.get(ctx, [validator, delegator]);
 }
 
@@ -173,7 +178,12 @@ export function sharesOf({ delegatorAddress, shares }: staking.Delegation): bigi
 }
 
 /** Writes a delegation with its index. */
-export function setDelegation(ctx: Context, validator: Bytes, delegator: Bytes, delegation: staking.Delegation): void {
+export function setDelegation(
+  ctx: Context,
+  validator: Bytes,
+  delegator: Bytes,
+  delegation: Parsed<staking.Delegation>,
+): void {
   delegations.set(ctx, [validator, delegator], delegation);
   delegationsByDelegator.set(ctx, [delegator, validator], new Uint8Array(0));
 }
@@ -190,7 +200,7 @@ export function getBondedValidators(ctx: Context): staking.Validator[] {
 }
 
 /** Delegations to a validator, by the delegator's address bytes. */
-export function getDelegationsTo(ctx: Context, validator: Bytes): staking.Delegation[] {
+export function getDelegationsTo(ctx: Context, validator: Bytes): Parsed<staking.Delegation>[] {
   const within = lengthPrefixedCodec.encode(validator);
   return [...delegations.entries(ctx, { within })].map(([, delegation]) => delegation);
 }

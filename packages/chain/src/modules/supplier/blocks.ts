@@ -3,10 +3,11 @@ import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { type shared, supplier } from "@turnpike/proto";
 import { isSessionEnd, isSessionStart, mayPruneConfig, unbondingEndHeight } from "@turnpike/protocol";
-import { parseAddress } from "../../state/addresses.ts";
+import { accountBytes } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
@@ -62,9 +63,8 @@ function returnStake(ctx: Context, found: NonNullable<ReturnType<typeof getDehyd
   const amount = coinAmount(found.stake);
   if (amount === 0n) return;
   const { operatorAddress, ownerAddress, stake } = found;
-  const owner = parseAddress(ownerAddress);
   const coins = [{ denom: STAKE_DENOM, amount }];
-  const sent = owner.ok ? sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), owner.value, coins) : owner;
+  const sent = sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), accountBytes(ownerAddress), coins);
   if (sent.ok) return;
   emit(ctx, supplier.EventSupplierStakeStuckInModulePoolSchema, {
     operatorAddress,
@@ -77,7 +77,7 @@ function returnStake(ctx: Context, found: NonNullable<ReturnType<typeof getDehyd
 
 function unbond(
   ctx: Context,
-  found: shared.Supplier,
+  found: Parsed<shared.Supplier>,
   at: { sessionEndHeight: bigint; unbondingEndHeight: bigint },
 ): void {
   const minStake = coinAmount(getSupplierParams(ctx).minStake ?? DEFAULT_SUPPLIER_PARAMS.minStake);

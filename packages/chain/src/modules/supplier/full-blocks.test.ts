@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { createMessage, shared } from "@turnpike/proto";
 import { stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
+import { planted } from "../../../test/planted.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
 import { upokt } from "../../state/stakes.ts";
@@ -36,7 +37,7 @@ function begin(
       }),
     );
     const record = { operatorAddress, ownerAddress: operatorAddress, stake: upokt(STAKE), serviceConfigHistory };
-    setSupplier(ctx, createMessage(shared.SupplierSchema, { ...record, unstakeSessionEndHeight: since }));
+    setSupplier(ctx, planted(createMessage(shared.SupplierSchema, { ...record, unstakeSessionEndHeight: since })));
   }
   return chain;
 }

@@ -5,6 +5,7 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, decodeMessage, shared, supplier, toApiJson } from "@turnpike/proto";
 import { readRecordedTx } from "@turnpike/testkit/fixtures";
 import { AUTHORITY, blockAt, machine, readRecorded, TestChain } from "../../../test/modules/supplier/suppliers.ts";
+import { planted } from "../../../test/planted.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -24,7 +25,7 @@ const OPERATOR4 = "pokt1xrvgpdwmyakpfqmhq6sx4pc6467r8ue6dkal9g";
 function staked(chain: TestChain, init: Parameters<typeof createMessage<typeof shared.SupplierSchema>>[1]): void {
   const ctx = chain.at(1n);
   const found = createMessage(shared.SupplierSchema, init);
-  setSupplier(ctx, found);
+  setSupplier(ctx, planted(found));
   setBalance(ctx, moduleAddressBytes("supplier"), { denom: "upokt", amount: BigInt(found.stake?.amount ?? "0") });
 }
 

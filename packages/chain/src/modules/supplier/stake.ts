@@ -1,12 +1,13 @@
-import type { Bytes } from "@turnpike/chain-store";
+import type { AddressBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { nextSessionStartHeight, sessionAt } from "@turnpike/protocol";
-import { addressFault, parseAddress } from "../../state/addresses.ts";
+import { accountBytes, addressFault } from "../../state/addresses.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus, type GrpcStatusName } from "../../state/grpc-status.ts";
 import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { coinAmount, coinText, STAKE_DENOM, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { getAccount } from "../auth/accounts.ts";
@@ -70,9 +71,9 @@ export function stakeSupplierFault(message: supplier.MsgStakeSupplier): TxFault 
   return configs === undefined ? undefined : fail(SUPPLIER.invalidServiceConfig, configs).fault;
 }
 
-function updatesFrom({ operatorAddress, services }: supplier.MsgStakeSupplier, activationHeight: bigint) {
+function updatesFrom({ operatorAddress, services }: Parsed<supplier.MsgStakeSupplier>, activationHeight: bigint) {
   return services.map((service) =>
-    createMessage(shared.ServiceConfigUpdateSchema, { operatorAddress, service, activationHeight }),
+    createParsed(shared.ServiceConfigUpdateSchema, { operatorAddress, service, activationHeight }),
   );
 }
 
@@ -81,10 +82,10 @@ function updatesFrom({ operatorAddress, services }: supplier.MsgStakeSupplier, a
  * was to begin there, too, and is replaced, never was.
  */
 function updatedHistory(
-  old: readonly shared.ServiceConfigUpdate[],
-  message: supplier.MsgStakeSupplier,
+  old: readonly Parsed<shared.ServiceConfigUpdate>[],
+  message: Parsed<supplier.MsgStakeSupplier>,
   nextStart: bigint,
-): shared.ServiceConfigUpdate[] {
+): Parsed<shared.ServiceConfigUpdate>[] {
   const replaced = new Set(message.services.map(({ serviceId }) => serviceId));
   const kept = old.filter(
     ({ activationHeight, service }) => activationHeight !== nextStart || !replaced.has(service?.serviceId ?? ""),
@@ -116,11 +117,11 @@ function checkCancel(found: shared.Supplier, signer: string): Refused | undefine
 }
 
 interface Changed {
-  readonly supplier: shared.Supplier;
+  readonly supplier: Parsed<shared.Supplier>;
   readonly oldStake: bigint;
   readonly cancels: boolean;
   /** Supplier that this one takes the place of: its owner gets its stake back. */
-  readonly replaced?: shared.Supplier;
+  readonly replaced?: Parsed<shared.Supplier>;
 }
 
 /**
@@ -138,7 +139,7 @@ function isTakenBack(
   return isOperator && ownerAddress !== found.ownerAddress && neverServed.has(unmetered(ctx), signer);
 }
 
-function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outcome<Changed> {
+function changedSupplier(ctx: Context, message: Parsed<supplier.MsgStakeSupplier>): Outcome<Changed> {
   const { ownerAddress, operatorAddress, signer } = message;
   const nextStart = (): bigint => nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
   const stored = getSupplier(ctx, operatorAddress);
@@ -152,7 +153,7 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
   const fields = { ownerAddress, operatorAddress, stake: upokt(coinAmount(stake)) };
   if (current === undefined) {
     const serviceConfigHistory = updatesFrom(message, nextStart());
-    const fresh = createMessage(shared.SupplierSchema, { ...fields, serviceConfigHistory });
+    const fresh = createParsed(shared.SupplierSchema, { ...fields, serviceConfigHistory });
     return done({ supplier: fresh, oldStake: 0n, cancels: false, ...(replaced === undefined ? {} : { replaced }) });
   }
   const denied = checkRights(current, message) ?? checkCancel(current, signer);
@@ -167,7 +168,12 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
 }
 
 /** Moves what the stake grows by from the signer, or what it shrinks by to the owner, and the fee from the signer. */
-function pay(ctx: Context, signer: Bytes, owner: Bytes, stakes: { old: bigint; now: bigint }): Outcome<undefined> {
+function pay(
+  ctx: Context,
+  signer: AddressBytes,
+  owner: AddressBytes,
+  stakes: { old: bigint; now: bigint },
+): Outcome<undefined> {
   const fee = coinAmount(getSupplierParams(ctx).stakingFee);
   const difference = stakes.now - stakes.old;
   // The real chain compares with the lowest stake again unless the stake grows.
@@ -185,12 +191,10 @@ function pay(ctx: Context, signer: Bytes, owner: Bytes, stakes: { old: bigint; n
 }
 
 /** Gives the stake of a supplier that was replaced back to its owner. */
-function giveBack(ctx: Context, { ownerAddress, stake }: shared.Supplier): Outcome<undefined> {
-  const owner = parseAddress(ownerAddress);
-  if (!owner.ok) return owner;
+function giveBack(ctx: Context, { ownerAddress, stake }: Parsed<shared.Supplier>): Outcome<undefined> {
   const amount = coinAmount(stake);
   const coins = amount === 0n ? [] : [{ denom: STAKE_DENOM, amount }];
-  return sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), owner.value, coins);
+  return sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), accountBytes(ownerAddress), coins);
 }
 
 function missingService(ctx: Context, { services }: supplier.MsgStakeSupplier): Refused | undefined {
@@ -215,14 +219,12 @@ function noteServices(
  */
 export function stakeSupplier(
   ctx: Context,
-  message: supplier.MsgStakeSupplier,
+  message: Parsed<supplier.MsgStakeSupplier>,
 ): Outcome<supplier.MsgStakeSupplierResponse> {
   const { ownerAddress } = message;
-  const owner = parseAddress(ownerAddress);
-  const signer = parseAddress(message.signer);
-  if (!owner.ok) return owner;
-  if (!signer.ok) return signer;
-  if (getAccount(ctx, owner.value)?.module !== undefined) {
+  const owner = accountBytes(ownerAddress);
+  const signer = accountBytes(message.signer);
+  if (getAccount(ctx, owner)?.module !== undefined) {
     const text = `owner address ${ownerAddress} is a module account and cannot be used`;
     return refused("InvalidArgument", SUPPLIER.invalidAddress, text);
   }
@@ -240,7 +242,7 @@ export function stakeSupplier(
   }
   const returned = replaced === undefined ? done(undefined) : giveBack(ctx, replaced);
   if (!returned.ok) return failStatus("Internal", returned.fault.text);
-  const paid = pay(ctx, signer.value, owner.value, { old: oldStake, now });
+  const paid = pay(ctx, signer, owner, { old: oldStake, now });
   if (!paid.ok) return paid;
   setSupplier(ctx, found);
   noteServices(ctx, found, { isNew, hasServices: message.services.length > 0 });

@@ -13,6 +13,7 @@ import {
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
+import { createParsed, type Parsed, recordCodec } from "../../state/parsed.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const SUPPLIER_MODULE = "supplier";
@@ -43,7 +44,7 @@ export const suppliers = new Collection({
   module,
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
-  value: messageCodec(shared.SupplierSchema),
+  value: recordCodec(shared.SupplierSchema),
   stored: { prefixBytes: "Supplier/operator_address/".length },
 });
 /**
@@ -54,7 +55,7 @@ export const serviceConfigs = new Collection({
   module,
   prefix: Uint8Array.of(2),
   key: pairCodec(endedTextCodec, pairCodec(uint64Codec, textCodec)),
-  value: messageCodec(shared.ServiceConfigUpdateSchema),
+  value: recordCodec(shared.ServiceConfigUpdateSchema),
   stored: { prefixBytes: "ServiceConfigUpdate/service_id/".length, moreKeyBytes: 2 },
 });
 /** Where a supplier's configurations are: by operator address, service and activation height. */
@@ -137,7 +138,7 @@ export function getSupplierParams(ctx: Context): supplier.Params {
 }
 
 /** A supplier without services and history; undefined when there is none. */
-export function getDehydratedSupplier(ctx: Context, operatorAddress: string): shared.Supplier | undefined {
+export function getDehydratedSupplier(ctx: Context, operatorAddress: string): Parsed<shared.Supplier> | undefined {
   return suppliers.get(ctx, operatorAddress);
 }
 
@@ -154,7 +155,7 @@ export function getSupplierConfigs(
   ctx: Context,
   operatorAddress: string,
   { serviceId, maximum = Number.POSITIVE_INFINITY }: { readonly serviceId?: string; readonly maximum?: number } = {},
-): shared.ServiceConfigUpdate[] {
+): Parsed<shared.ServiceConfigUpdate>[] {
   const operator = slashEndedTextCodec.encode(operatorAddress);
   const within = serviceId === undefined ? operator : concatBytes(operator, slashEndedTextCodec.encode(serviceId));
   return firstOf(configsByOperator.entries(ctx, { within }), maximum).flatMap(([[, [service, height]]]) => {
@@ -163,7 +164,7 @@ export function getSupplierConfigs(
 }
 
 /** A supplier with its history, and as services what is active at this block; undefined when there is none. */
-export function getSupplier(ctx: Context, operatorAddress: string): shared.Supplier | undefined {
+export function getSupplier(ctx: Context, operatorAddress: string): Parsed<shared.Supplier> | undefined {
   const found = getDehydratedSupplier(ctx, operatorAddress);
   if (found === undefined) return undefined;
   const serviceConfigHistory = getSupplierConfigs(ctx, operatorAddress);
@@ -191,7 +192,7 @@ export function getActiveServiceConfigs(
   ctx: Context,
   serviceId: string,
   height: bigint,
-): readonly shared.ServiceConfigUpdate[] {
+): readonly Parsed<shared.ServiceConfigUpdate>[] {
   const within = endedTextCodec.encode(serviceId);
   const to = concatBytes(within, uint64Codec.encode(height + 1n));
   const active = [...serviceConfigs.entries(ctx, { within, to })]
@@ -204,7 +205,7 @@ export function getActiveServiceConfigs(
 export function getActiveServiceConfig(
   ctx: Context,
   { operatorAddress, serviceId, height }: { operatorAddress: string; serviceId: string; height: bigint },
-): shared.ServiceConfigUpdate | undefined {
+): Parsed<shared.ServiceConfigUpdate> | undefined {
   return getSupplierConfigs(ctx, operatorAddress, { serviceId }).findLast((update) => isConfigActive(update, height));
 }
 
@@ -213,9 +214,9 @@ export function getActiveServiceConfig(
  * unstaking lets these configurations hold until the height, too, so that who left a service is drawn for its sessions again.
  */
 export function endedHistory(
-  history: readonly shared.ServiceConfigUpdate[],
+  history: readonly Parsed<shared.ServiceConfigUpdate>[],
   deactivationHeight: bigint,
-): shared.ServiceConfigUpdate[] {
+): Parsed<shared.ServiceConfigUpdate>[] {
   return history.map((update) => {
     const isOver = update.deactivationHeight !== 0n && update.deactivationHeight <= deactivationHeight;
     return isOver ? update : { ...update, deactivationHeight };
@@ -226,16 +227,16 @@ export function endedHistory(
  * Writes a supplier's own record: owner, stake, unstaking height, with the index of unstaking suppliers. Its
  * configurations stay as they are.
  */
-export function setDehydratedSupplier(ctx: Context, changed: shared.Supplier): void {
+export function setDehydratedSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
   const { operatorAddress, unstakeSessionEndHeight } = changed;
   if (unstakeSessionEndHeight === 0n) unstakingSuppliers.remove(ctx, operatorAddress);
   else unstakingSuppliers.set(ctx, operatorAddress, undefined);
-  const own = createMessage(shared.SupplierSchema, { ...changed, services: [], serviceConfigHistory: [] });
+  const own = createParsed(shared.SupplierSchema, { ...changed, services: [], serviceConfigHistory: [] });
   suppliers.set(ctx, operatorAddress, own);
 }
 
 /** Writes a supplier's record, and its history as all its configurations with their indexes. */
-export function setSupplier(ctx: Context, changed: shared.Supplier): void {
+export function setSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
   const { operatorAddress, serviceConfigHistory } = changed;
   for (const old of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
   for (const update of serviceConfigHistory) {

@@ -4,6 +4,7 @@ import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
+import { parsedRecord } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
 import { activateConfigs, pruneConfigs, unbondSuppliers } from "./blocks.ts";
@@ -82,7 +83,7 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
       historyFault(found) ??
       (getDehydratedSupplier(ctx, operatorAddress) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`supplier ${operatorAddress}: ${why}`);
-    setSupplier(ctx, withHistory(found));
+    setSupplier(ctx, parsedRecord(withHistory(found)));
     staked += coinAmount(stake);
   }
   const lacking = poolFault(ctx, SUPPLIER_MODULE, staked);

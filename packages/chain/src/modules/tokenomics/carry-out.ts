@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { type AddressBytes, AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { application, base, createMessage, type shared, supplier, tokenomics } from "@turnpike/proto";
 import type {
@@ -8,8 +8,9 @@ import type {
   SettlementEvent,
   SettlementSupplier,
 } from "@turnpike/protocol";
-import { parseAddress } from "../../state/addresses.ts";
+import { accountBytes } from "../../state/addresses.ts";
 import type { ChainEvent, Context } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
@@ -22,11 +23,8 @@ const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { deno
 const unknown = (actor: string): AppError => new AppError("INTERNAL", { detail: { settledActor: actor } });
 
 // An address of any length that a message accepts is an account, and paid as one.
-function recipientBytes(operation: Extract<Operation, { kind: "mod_to_mod" | "mod_to_acct" }>): Uint8Array {
-  if (operation.kind === "mod_to_mod") return moduleAddressBytes(operation.recipient);
-  const address = parseAddress(operation.recipient);
-  if (!address.ok) throw new AppError("INTERNAL", { detail: { recipient: operation.recipient } });
-  return address.value;
+function recipientBytes(operation: Extract<Operation, { kind: "mod_to_mod" | "mod_to_acct" }>): AddressBytes {
+  return operation.kind === "mod_to_mod" ? moduleAddressBytes(operation.recipient) : accountBytes(operation.recipient);
 }
 
 /** Moves money as settlement says. @throws AppError INTERNAL when a module has too little: the stakes do not add up */
@@ -44,13 +42,13 @@ function move(ctx: Context, operation: Operation): void {
   }
 }
 
-function wholeApplication(source: SettlementSource, settled: SettlementApplication): application.Application {
+function wholeApplication(source: SettlementSource, settled: SettlementApplication): Parsed<application.Application> {
   const found = source.applications.get(settled.address);
   if (found === undefined) throw unknown(settled.address);
   return { ...found, stake: coin(settled.stakeUpokt), unstakeSessionEndHeight: settled.unstakeSessionEndHeight };
 }
 
-function wholeSupplier(source: SettlementSource, settled: SettlementSupplier): shared.Supplier {
+function wholeSupplier(source: SettlementSource, settled: SettlementSupplier): Parsed<shared.Supplier> {
   const found = source.suppliers.get(settled.operatorAddress);
   if (found === undefined) throw unknown(settled.operatorAddress);
   return {

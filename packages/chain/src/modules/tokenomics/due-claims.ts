@@ -1,6 +1,7 @@
 import type { proof, tokenomics } from "@turnpike/proto";
 import type { Claim, DueClaim, ProofParams, RewardShares, SessionHeader, TokenomicsParams } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { protocolClaim, upoktOf } from "../proof/claim-facts.ts";
 import { heldSessions, isRetryBlock } from "../proof/held-claims.ts";
 import { getClaim, proofs } from "../proof/state.ts";
@@ -129,7 +130,7 @@ function rewardShares(
   return { dao, proposer, supplier, sourceOwner, application };
 }
 
-const settlementParams = (params: tokenomics.Params): TokenomicsParams => ({
+const settlementParams = (params: Parsed<tokenomics.Params>): TokenomicsParams => ({
   daoRewardAddress: params.daoRewardAddress,
   mintAllocationPercentages: rewardShares(params.mintAllocationPercentages),
   mintEqualsBurnClaimDistribution: rewardShares(params.mintEqualsBurnClaimDistribution),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import type { AccountAddress } from "@turnpike/base";
 import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, proof, shared, supplier } from "@turnpike/proto";
 import {
@@ -12,8 +13,10 @@ import {
   sumsOfStakes,
 } from "../../../test/modules/tokenomics/economy.ts";
 import { blockAt, settlementMachine } from "../../../test/modules/tokenomics/recorded.ts";
+import { accountOf, planted } from "../../../test/planted.ts";
 import { bytesOfAddress } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
+import { createParsed } from "../../state/parsed.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication, removeApplication } from "../application/state.ts";
 import { getBalance, getSupply, setBalance, setSupply } from "../bank/balances.ts";
@@ -145,12 +148,12 @@ suite("actors that change between claim and settlement", () => {
     const key = [SERVICE, [1n, addressOf("supplier 0")]] as const;
     const config = serviceConfigs.get(made.ctx, key);
     assert.ok(config?.service);
-    const revShare = [{ ...config.service.revShare[0], address: addressOf("new owner"), revSharePercentage: 100n }];
+    const whole = { address: addressOf("new owner"), revSharePercentage: 100n };
     serviceConfigs.set(made.ctx, key, {
       ...config,
       service: {
         ...config.service,
-        revShare: revShare.map((share) => ({ ...share, $typeName: "pocket.shared.ServiceRevenueShare" })),
+        revShare: [createParsed(shared.ServiceRevenueShareSchema, whole)],
       },
     });
     settled(made);
@@ -161,17 +164,20 @@ suite("actors that change between claim and settlement", () => {
 
 /** Addresses of other lengths than a key's: all that messages accept. */
 const LENGTHS = [1, 3, 32, 255];
-const longAddress = (length: number, byte = 9): string => addressText(new Uint8Array(length).fill(byte));
+const longAddress = (length: number, byte = 9): AccountAddress =>
+  accountOf(addressText(new Uint8Array(length).fill(byte)));
 
 function setRevShare({ ctx }: Economy, name: string, addresses: readonly string[]): void {
   const key = [SERVICE, [1n, addressOf(name)]] as const;
   const config = serviceConfigs.get(ctx, key);
   assert.ok(config?.service);
   const revShare = addresses.map((address, i) =>
-    createMessage(shared.ServiceRevenueShareSchema, {
-      address,
-      revSharePercentage: i === 0 ? 100n - BigInt(addresses.length - 1) : 1n,
-    }),
+    planted(
+      createMessage(shared.ServiceRevenueShareSchema, {
+        address,
+        revSharePercentage: i === 0 ? 100n - BigInt(addresses.length - 1) : 1n,
+      }),
+    ),
   );
   serviceConfigs.set(ctx, key, { ...config, service: { ...config.service, revShare } });
 }
@@ -267,7 +273,7 @@ suite("receivers of rewards", () => {
       const made = economy();
       const params = tokenomicsParams.get(made.ctx, undefined);
       assert.ok(params);
-      tokenomicsParams.set(made.ctx, undefined, { ...params, daoRewardAddress: moduleAddress(name) });
+      tokenomicsParams.set(made.ctx, undefined, { ...params, daoRewardAddress: accountOf(moduleAddress(name)) });
       const { state, ctx } = made;
       const { changes } = machine.runBlock(state, blockAt(30n, new Uint8Array(32)), []);
       for (const [key, value] of changes) {

@@ -4,10 +4,11 @@ import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { type Parsed, parsedRecord } from "../../state/parsed.ts";
 import { pastTokenomicsParams } from "../session/history.ts";
 import { revalidatedParamMessages } from "../shared/messages.ts";
 import { TOKENOMICS } from "./errors.ts";
-import { tokenomicsParams } from "./state.ts";
+import { DEFAULT_TOKENOMICS_PARAMS, tokenomicsParams } from "./state.ts";
 
 type Shares = Pick<
   tokenomics.MintAllocationPercentages,
@@ -16,18 +17,7 @@ type Shares = Pick<
 
 const MOST_BONUS = 1000n;
 const BASIS_POINTS = 10_000;
-const DEFAULT_SHARES = { dao: 0.1, proposer: 0.05, supplier: 0.7, sourceOwner: 0.15, application: 0 };
 const NO_SHARES: Shares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
-
-/** The parameters that a chain has unless its genesis says otherwise. */
-export const DEFAULT_TOKENOMICS_PARAMS: tokenomics.Params = createMessage(tokenomics.ParamsSchema, {
-  daoRewardAddress: "pokt1eeeksh2tvkh7wzmfrljnhw4wrhs55lcuvmekkw",
-  mintAllocationPercentages: DEFAULT_SHARES,
-  globalInflationPerClaim: 0.1,
-  mintEqualsBurnClaimDistribution: DEFAULT_SHARES,
-  mintRatio: 1,
-  overservicingBonusMultiplier: 1n,
-});
 
 const wrong = (text: string): TxFault => fail(TOKENOMICS.param, text).fault;
 
@@ -152,7 +142,7 @@ function authorityFault(authority: string): TxFault | undefined {
 
 /** Handlers of the messages that change parameters, by type URL. */
 export function tokenomicsMessages(authority: string): Record<string, MessageHandler> {
-  return revalidatedParamMessages<tokenomics.Params, tokenomics.MsgUpdateParam>(authority, {
+  return revalidatedParamMessages<tokenomics.Params, Parsed<tokenomics.Params>, tokenomics.MsgUpdateParam>(authority, {
     schemas: tokenomics,
     past: pastTokenomicsParams,
     collection: tokenomicsParams,
@@ -160,6 +150,7 @@ export function tokenomicsMessages(authority: string): Record<string, MessageHan
     defaults: DEFAULT_TOKENOMICS_PARAMS,
     changed,
     paramsFault: tokenomicsParamsFault,
+    stored: parsedRecord,
     authorityFault,
     invalidSigner: TOKENOMICS.invalidSigner,
     wrongAuthorityStatus: "PermissionDenied",

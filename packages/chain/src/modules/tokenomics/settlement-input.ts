@@ -9,6 +9,7 @@ import {
 } from "@turnpike/protocol";
 import { addressText } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import type { Parsed } from "../../state/parsed.ts";
 import { getApplication, getApplicationParams } from "../application/state.ts";
 import { getSupply } from "../bank/balances.ts";
 import { upoktOf } from "../proof/claim-facts.ts";
@@ -20,11 +21,11 @@ import { getTokenomicsParams } from "./state.ts";
 /** What settlement reads, and the records that it was read from. */
 export interface SettlementSource {
   readonly input: SettlementInput;
-  readonly applications: ReadonlyMap<string, application.Application>;
+  readonly applications: ReadonlyMap<string, Parsed<application.Application>>;
   /** Suppliers without services. */
-  readonly suppliers: ReadonlyMap<string, shared.Supplier>;
+  readonly suppliers: ReadonlyMap<string, Parsed<shared.Supplier>>;
   /** The configuration that a service of a supplier in the input stands for. */
-  readonly configs: ReadonlyMap<SettlementSupplier["services"][number], shared.SupplierServiceConfig>;
+  readonly configs: ReadonlyMap<SettlementSupplier["services"][number], Parsed<shared.SupplierServiceConfig>>;
 }
 
 // What the bank keeps: a mint beyond it would stop the chain.
@@ -48,7 +49,7 @@ function validators(ctx: Context): SettlementValidator[] {
   });
 }
 
-function settlementApplication(found: application.Application): SettlementApplication {
+function settlementApplication(found: Parsed<application.Application>): SettlementApplication {
   return {
     address: found.address,
     stakeUpokt: upoktOf(found.stake),
@@ -83,9 +84,9 @@ function suppliersOf(
 ): Pick<SettlementSource, "suppliers" | "configs"> & {
   readonly settled: ReadonlyMap<string, SettlementSupplier>;
 } {
-  const suppliers = new Map<string, shared.Supplier>();
+  const suppliers = new Map<string, Parsed<shared.Supplier>>();
   const settled = new Map<string, SettlementSupplier>();
-  const configs = new Map<SettlementSupplier["services"][number], shared.SupplierServiceConfig>();
+  const configs = new Map<SettlementSupplier["services"][number], Parsed<shared.SupplierServiceConfig>>();
   for (const [operatorAddress, ends] of claimedServices(claims)) {
     const found = getDehydratedSupplier(ctx, operatorAddress);
     if (found === undefined) continue;
@@ -114,7 +115,7 @@ function suppliersOf(
 
 /** Reads what settles these claims beside what was true in their sessions: records that settlement changes, as they are now. */
 export function settlementSource(ctx: Context, claims: readonly DueClaim[]): SettlementSource {
-  const applications = new Map<string, application.Application>();
+  const applications = new Map<string, Parsed<application.Application>>();
   for (const { claim } of claims) {
     const { applicationAddress } = claim.sessionHeader;
     const found = applications.has(applicationAddress) ? undefined : getApplication(ctx, applicationAddress);

@@ -1,7 +1,8 @@
 import { createMessage, tokenomics } from "@turnpike/proto";
-import { messageCodec, noKey, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { noKey, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { type Parsed, parsedRecord, recordCodec } from "../../state/parsed.ts";
 
 /** Name of the module, of its part of the state, and of the account that mints. */
 export const TOKENOMICS_MODULE = "tokenomics";
@@ -11,7 +12,7 @@ export const tokenomicsParams = new Collection({
   module: TOKENOMICS_MODULE,
   prefix: Uint8Array.of(0),
   key: noKey,
-  value: messageCodec(tokenomics.ParamsSchema),
+  value: recordCodec(tokenomics.ParamsSchema),
   stored: { prefixBytes: "p_tokenomics".length },
 });
 
@@ -23,7 +24,21 @@ export const relaysOfPart = new Collection({
   value: uint64Codec,
 });
 
+const DEFAULT_SHARES = { dao: 0.1, proposer: 0.05, supplier: 0.7, sourceOwner: 0.15, application: 0 };
+
+/** The parameters that a chain has unless its genesis says otherwise. */
+export const DEFAULT_TOKENOMICS_PARAMS: Parsed<tokenomics.Params> = parsedRecord(
+  createMessage(tokenomics.ParamsSchema, {
+    daoRewardAddress: "pokt1eeeksh2tvkh7wzmfrljnhw4wrhs55lcuvmekkw",
+    mintAllocationPercentages: DEFAULT_SHARES,
+    globalInflationPerClaim: 0.1,
+    mintEqualsBurnClaimDistribution: DEFAULT_SHARES,
+    mintRatio: 1,
+    overservicingBonusMultiplier: 1n,
+  }),
+);
+
 /** The parameters. */
-export function getTokenomicsParams(ctx: Context): tokenomics.Params {
-  return tokenomicsParams.get(ctx, undefined) ?? createMessage(tokenomics.ParamsSchema);
+export function getTokenomicsParams(ctx: Context): Parsed<tokenomics.Params> {
+  return tokenomicsParams.get(ctx, undefined) ?? DEFAULT_TOKENOMICS_PARAMS;
 }

@@ -2,9 +2,10 @@ import { AppError } from "@turnpike/base";
 import { createMessage, tokenomics } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
 import { type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
-import { DEFAULT_TOKENOMICS_PARAMS, tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
+import { parsedRecord } from "../../state/parsed.ts";
+import { tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
 import { settleDueClaims } from "./settle-claims.ts";
-import { getTokenomicsParams, TOKENOMICS_MODULE, tokenomicsParams } from "./state.ts";
+import { DEFAULT_TOKENOMICS_PARAMS, getTokenomicsParams, TOKENOMICS_MODULE, tokenomicsParams } from "./state.ts";
 
 /** What the module of settlement needs to know of the chain. */
 export interface TokenomicsOptions {
@@ -17,7 +18,7 @@ function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.G
   if (fault !== undefined) {
     throw new AppError("CONFIG_INVALID", { message: `The genesis of settlement is not valid: ${fault.text}.` });
   }
-  tokenomicsParams.set(ctx, undefined, params);
+  tokenomicsParams.set(ctx, undefined, parsedRecord(params));
 }
 
 /** The module of settlement: money moves at the end of blocks alone. */

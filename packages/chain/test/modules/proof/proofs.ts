@@ -3,6 +3,7 @@ import { decodeMessage, proof, tx } from "@turnpike/proto";
 import { submitProof } from "../../../src/modules/proof/submit-proof.ts";
 import type { Context } from "../../../src/state/context.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
+import { planted } from "../../planted.ts";
 import { contextAt, readChain, runRecordedTxs, settlementMachine, stateBefore } from "../tokenomics/recorded.ts";
 
 /** One recorded session with its claims and proofs. */
@@ -55,6 +56,6 @@ export const fresh = (height = PROVE): Context => contextAt(new Overlay(base), h
 
 /** Why a proof is refused; empty when it is not. */
 export function refusal(ctx: Context, message: proof.MsgSubmitProof): string {
-  const result = submitProof(ctx, message);
+  const result = submitProof(ctx, planted(message));
   return result.ok ? "" : result.fault.text;
 }

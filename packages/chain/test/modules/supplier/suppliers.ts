@@ -25,6 +25,7 @@ import type { BlockInfo, ChainEvent, Context } from "../../../src/state/context.
 import { GasMeter } from "../../../src/state/gas.ts";
 import type { Outcome } from "../../../src/state/outcome.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
+import { planted } from "../../planted.ts";
 
 /** Folder of the recorded answers. */
 export const RECORDED = new URL("../../../../../test/spec/recorded-chain/", import.meta.url);
@@ -88,7 +89,7 @@ export class TestChain {
     const { params } = GENESIS.app_state["shared"] as { params: unknown };
     sharedParams.set(ctx, undefined, fromJson(shared.ParamsSchema, params));
     for (const id of ["anvil", "anvilws", "rest", "ollama", "heavy"]) {
-      services.set(ctx, id, createMessage(shared.ServiceSchema, { id, computeUnitsPerRelay: 1n }));
+      services.set(ctx, id, planted(createMessage(shared.ServiceSchema, { id, computeUnitsPerRelay: 1n })));
     }
   }
 

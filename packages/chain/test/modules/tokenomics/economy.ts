@@ -1,3 +1,4 @@
+import type { AccountAddress } from "@turnpike/base";
 import { encodeBech32, moduleAddressBytes, sha256, VALIDATOR_PREFIX } from "@turnpike/crypto";
 import { application, createMessage, proof, session, shared, staking, supplier, tokenomics } from "@turnpike/proto";
 import { applicationParams, applications, setApplication } from "../../../src/modules/application/state.ts";
@@ -19,6 +20,8 @@ import { tokenomicsParams } from "../../../src/modules/tokenomics/state.ts";
 import { addressText } from "../../../src/state/addresses.ts";
 import type { Context } from "../../../src/state/context.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
+import { createParsed } from "../../../src/state/parsed.ts";
+import { planted } from "../../planted.ts";
 import { contextAt } from "./recorded.ts";
 
 /** A chain of made-up actors whose money adds up. */
@@ -53,14 +56,13 @@ export interface EconomyOptions {
 const EMPTY = { get: () => undefined, range: () => [] };
 const DECIMAL_ONE = 10n ** 18n;
 const coin = (amount: bigint) => ({ denom: "upokt", amount: amount.toString() });
-const bytesOf = (name: string): Uint8Array => sha256(Buffer.from(name)).subarray(0, 20);
 
 /** The service that everyone works for. */
 export const SERVICE = "svc";
 
 /** Address of an actor by its name, such as `application 0`. */
-export function addressOf(name: string): string {
-  return addressText(bytesOf(name));
+export function addressOf(name: string): AccountAddress {
+  return addressText(moduleAddressBytes(name));
 }
 
 function fillParams(ctx: Context, opts: EconomyOptions): void {
@@ -71,14 +73,16 @@ function fillParams(ctx: Context, opts: EconomyOptions): void {
   tokenomicsParams.set(
     ctx,
     undefined,
-    createMessage(tokenomics.ParamsSchema, {
-      daoRewardAddress: addressOf("dao"),
-      mintAllocationPercentages: shares,
-      mintEqualsBurnClaimDistribution: shares,
-      globalInflationPerClaim: opts.tokenomics.globalInflationPerClaim ?? 0.1,
-      mintRatio: opts.tokenomics.mintRatio ?? 1,
-      overservicingBonusMultiplier: opts.tokenomics.overservicingBonusMultiplier ?? 1n,
-    }),
+    planted(
+      createMessage(tokenomics.ParamsSchema, {
+        daoRewardAddress: addressOf("dao"),
+        mintAllocationPercentages: shares,
+        mintEqualsBurnClaimDistribution: shares,
+        globalInflationPerClaim: opts.tokenomics.globalInflationPerClaim ?? 0.1,
+        mintRatio: opts.tokenomics.mintRatio ?? 1,
+        overservicingBonusMultiplier: opts.tokenomics.overservicingBonusMultiplier ?? 1n,
+      }),
+    ),
   );
   proofParams.set(
     ctx,
@@ -121,30 +125,32 @@ function addSupplier(ctx: Context, index: number, stake: bigint): void {
   const ownerAddress = addressOf(`owner ${index}`);
   setDehydratedSupplier(
     ctx,
-    createMessage(shared.SupplierSchema, { ownerAddress, operatorAddress, stake: coin(stake) }),
+    planted(createMessage(shared.SupplierSchema, { ownerAddress, operatorAddress, stake: coin(stake) })),
   );
   const share = 10n + BigInt(index % 80);
   serviceConfigs.set(
     ctx,
     [SERVICE, [1n, operatorAddress]],
-    createMessage(shared.ServiceConfigUpdateSchema, {
-      operatorAddress,
-      activationHeight: 1n,
-      service: {
-        serviceId: SERVICE,
-        revShare: [
-          { address: ownerAddress, revSharePercentage: share },
-          { address: addressOf(`partner ${index}`), revSharePercentage: 100n - share },
-        ],
-      },
-    }),
+    planted(
+      createMessage(shared.ServiceConfigUpdateSchema, {
+        operatorAddress,
+        activationHeight: 1n,
+        service: {
+          serviceId: SERVICE,
+          revShare: [
+            { address: ownerAddress, revSharePercentage: share },
+            { address: addressOf(`partner ${index}`), revSharePercentage: 100n - share },
+          ],
+        },
+      }),
+    ),
   );
   configsByOperator.set(ctx, [operatorAddress, [SERVICE, 1n]], undefined);
 }
 
 /** Adds a bonded validator, with itself and one more as delegators. */
 export function addValidator(ctx: Context, index: number, tokens: bigint): void {
-  const operator = bytesOf(`validator ${index}`);
+  const operator = moduleAddressBytes(`validator ${index}`);
   const operatorAddress = encodeBech32(VALIDATOR_PREFIX, operator);
   validators.set(
     ctx,
@@ -162,8 +168,8 @@ export function addValidator(ctx: Context, index: number, tokens: bigint): void 
     ["delegator", tokens - tokens / 2n],
   ] as const) {
     const shares = (part * DECIMAL_ONE).toString();
-    const delegation = createMessage(staking.DelegationSchema, { delegatorAddress: addressOf(name), shares });
-    delegations.set(ctx, [operator, bytesOf(name)], delegation);
+    const delegation = createParsed(staking.DelegationSchema, { delegatorAddress: addressOf(name), shares });
+    delegations.set(ctx, [operator, moduleAddressBytes(name)], delegation);
   }
 }
 
@@ -179,12 +185,14 @@ export function makeEconomy(opts: EconomyOptions): Economy {
     const serviceConfigsOf = [{ serviceId: SERVICE }];
     setApplication(
       ctx,
-      createMessage(application.ApplicationSchema, {
-        address,
-        stake: coin(stake),
-        serviceConfigs: serviceConfigsOf,
-        ...limit,
-      }),
+      planted(
+        createMessage(application.ApplicationSchema, {
+          address,
+          stake: coin(stake),
+          serviceConfigs: serviceConfigsOf,
+          ...limit,
+        }),
+      ),
     );
     stakes.application += stake;
   }
@@ -196,7 +204,7 @@ export function makeEconomy(opts: EconomyOptions): Economy {
   addValidator(ctx, 1, 1_000_001n);
   const ownerAddress = addressOf("source owner");
   const computeUnitsPerRelay = opts.computeUnitsPerRelay;
-  services.set(ctx, SERVICE, createMessage(shared.ServiceSchema, { id: SERVICE, computeUnitsPerRelay, ownerAddress }));
+  services.set(ctx, SERVICE, createParsed(shared.ServiceSchema, { id: SERVICE, computeUnitsPerRelay, ownerAddress }));
   for (const [name, amount] of Object.entries(stakes)) {
     ensureModuleAccount(ctx, name, []);
     setBalance(ctx, moduleAddressBytes(name), { denom: "upokt", amount });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { AddressBytes } from "@turnpike/base";
 import { decodeBech32, moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
 import {
   application,
@@ -41,6 +42,7 @@ import type { BlockInfo, ChainEvent, Context } from "../../../src/state/context.
 import { GasMeter } from "../../../src/state/gas.ts";
 import type { Module } from "../../../src/state/module.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
+import { planted } from "../../planted.ts";
 import { bytesOfAddress } from "../../recorded-tx.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -189,7 +191,7 @@ function fillParams(ctx: Context, record: RecordedChain): void {
   sessionParams.set(ctx, undefined, fromJson(session.ParamsSchema, now.session));
   serviceParams.set(ctx, undefined, fromJson(service.ParamsSchema, now.service));
   proofParams.set(ctx, undefined, fromJson(proof.ParamsSchema, now.proof));
-  tokenomicsParams.set(ctx, undefined, fromJson(tokenomics.ParamsSchema, now.tokenomics));
+  tokenomicsParams.set(ctx, undefined, planted(fromJson(tokenomics.ParamsSchema, now.tokenomics)));
   sharedParams.set(ctx, undefined, fromJson(shared.ParamsSchema, now.shared));
   const atStart = fromJson(shared.ParamsSchema, record.params_at_session_start.shared);
   sharedParamsHistory.set(ctx, 1n, atStart);
@@ -237,7 +239,7 @@ function fillAccounts(ctx: Context, record: RecordedChain): void {
   }
 }
 
-function addBalance(ctx: Context, address: Uint8Array, amount: bigint): void {
+function addBalance(ctx: Context, address: AddressBytes, amount: bigint): void {
   setBalance(ctx, address, { denom: "upokt", amount: getBalance(ctx, address, "upokt") + amount });
 }
 
@@ -250,12 +252,12 @@ function fillActors(ctx: Context, record: RecordedChain): void {
       denom: "upokt",
       amount: before.applications[json.address]?.amount ?? "0",
     };
-    setApplication(ctx, { ...found, stake });
+    setApplication(ctx, planted({ ...found, stake }));
     for (const supplierJson of suppliers) {
       const operator = supplierJson.operator_address;
       const staked = fromJson(shared.SupplierSchema, supplierJson);
       const amount = before.suppliers[operator]?.amount ?? "0";
-      setDehydratedSupplier(ctx, { ...staked, stake: { ...stake, amount } });
+      setDehydratedSupplier(ctx, planted({ ...staked, stake: { ...stake, amount } }));
       const { service_id: serviceId } = header;
       const [config] = staked.services;
       assert.equal(config?.serviceId, serviceId);
@@ -264,7 +266,7 @@ function fillActors(ctx: Context, record: RecordedChain): void {
         ...(config === undefined ? {} : { service: config }),
         activationHeight: 1n,
       });
-      serviceConfigs.set(ctx, [serviceId, [1n, operator]], update);
+      serviceConfigs.set(ctx, [serviceId, [1n, operator]], planted(update));
       configsByOperator.set(ctx, [operator, [serviceId, 1n]], undefined);
     }
   }
@@ -285,7 +287,9 @@ function fillActors(ctx: Context, record: RecordedChain): void {
       delegations.set(
         ctx,
         [operator, bytesOfAddress(delegatorAddress)],
-        createMessage(staking.DelegationSchema, { delegatorAddress, shares: (amount * DECIMAL_ONE).toString() }),
+        planted(
+          createMessage(staking.DelegationSchema, { delegatorAddress, shares: (amount * DECIMAL_ONE).toString() }),
+        ),
       );
     delegate(VALIDATOR, OWN_TOKENS);
     if (BigInt(tokens) > OWN_TOKENS) delegate(DELEGATOR.address, DELEGATOR.tokens);
@@ -295,7 +299,7 @@ function fillActors(ctx: Context, record: RecordedChain): void {
 function fillServices(ctx: Context, record: RecordedChain): void {
   for (const json of record.services) {
     const found = fromJson(shared.ServiceSchema, json);
-    services.set(ctx, found.id, found);
+    services.set(ctx, found.id, planted(found));
     const recorded = record.relay_mining_difficulty[found.id];
     const earlier = (recorded?.history.relayMiningDifficultyHistory ?? []).filter(
       ({ effective_height }) => BigInt(effective_height) < BigInt(record.settlement_height),
