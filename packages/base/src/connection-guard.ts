@@ -115,8 +115,7 @@ export class ConnectionGuard {
   }
 
   /** Returns the key under which a connection's client is counted; undefined for a trusted proxy. */
-  clientOf(socket: Socket): string | undefined {
-    const address = socket.remoteAddress ?? "";
+  clientOf({ remoteAddress: address = "" }: Pick<Socket, "remoteAddress">): string | undefined {
     return this.#isProxy(address) ? undefined : clientKey(address);
   }
 

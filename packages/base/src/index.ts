@@ -35,6 +35,7 @@ export {
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
 export { type ClientIpOf, createClientIp, type Ip, truncateIp } from "./client-ip.ts";
 export { clientKey } from "./client-key.ts";
+export { type ClientKey, ClientQueue, type ClientQueueOptions } from "./client-queue.ts";
 export { type Clock, type Random, systemClock } from "./clock.ts";
 export { connectionCounts } from "./connection-counts.ts";
 export { isConnectionFault } from "./connection-fault.ts";

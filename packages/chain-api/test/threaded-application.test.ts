@@ -1,4 +1,9 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type RequestOptions, request } from "node:http";
+import { connect, type IncomingHttpHeaders } from "node:http2";
+import { connect as createSocket } from "node:net";
+import { text as textOf } from "node:stream/consumers";
 import { suite, test } from "node:test";
 import { Worker } from "node:worker_threads";
 import { silentLog } from "@turnpike/base";
@@ -19,6 +24,9 @@ import {
 import { virtualClock } from "@turnpike/testkit";
 import { LOCAL_GENESIS, LOCAL_SIGNERS, LOCAL_VALIDATOR, NODE, tickingClock } from "@turnpike/testkit/embedded-node";
 import { scratchFolder } from "@turnpike/testkit/fixtures";
+import { startGrpcServer } from "../src/grpc/grpc-server.ts";
+import { startRestServer } from "../src/rest/rest-server.ts";
+import { startRpcServer } from "../src/rpc/rpc-server.ts";
 import { AbciQueries } from "../src/services/abci-queries.ts";
 import { apiSurface } from "../src/services/base-services.ts";
 import { ChainApi } from "../src/services/chain-api.ts";
@@ -103,6 +111,76 @@ async function balanceOf(application: ThreadedApplication, address: string, heig
   const read = decodeMessage(bank.QueryBalanceResponseSchema, answer.value);
   assert.ok(read.ok);
   return BigInt(read.message.balance?.amount ?? "0");
+}
+
+interface ListServer extends AsyncDisposable {
+  /** Asks for all suppliers from an address; resolves to the text of the answer. */
+  ask(localAddress: string): Promise<string>;
+}
+
+const ALL_SUPPLIERS = "/pocket.supplier.Query/AllSuppliers";
+
+function askHttp(options: RequestOptions, body?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const sent = request({ host: "127.0.0.1", agent: false, ...options }, (answer) => {
+      textOf(answer).then(resolve, reject);
+    });
+    sent.on("error", reject).end(body);
+  });
+}
+
+async function askGrpc(port: number, localAddress: string): Promise<string> {
+  const createConnection = () => createSocket({ host: "127.0.0.1", port, localAddress });
+  const session = connect(`http://127.0.0.1:${port}`, { createConnection });
+  const call = session.request({ ":method": "POST", ":path": ALL_SUPPLIERS, "content-type": "application/grpc" });
+  let status = "";
+  for (const event of ["response", "trailers"]) {
+    call.on(event, (headers: IncomingHttpHeaders) => {
+      status += headers["grpc-message"] ?? "";
+    });
+  }
+  // An empty request behind its five bytes.
+  call.end(new Uint8Array(5));
+  call.resume();
+  await once(call, "close");
+  session.close();
+  return decodeURIComponent(status);
+}
+
+/** Serves the queries of an application, and asks one of the lists that are slow before they were measured. */
+async function serveLists(
+  over: "REST" | "gRPC" | "RPC",
+  node: EmbeddedEngine,
+  application: ThreadedApplication,
+): Promise<ListServer> {
+  const address = { host: "127.0.0.1", port: 0, closeGraceMs: 50 };
+  const opts = { ...address, surface: apiSurface(pocketMachine({ gasPrices: [] }).modules), gasPrices: [] };
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:1", rpcAddr: () => "" }, node);
+  const modules = { application, source, node, queries: application, log: silentLog, clock: tickingClock() };
+  const starts = {
+    async REST(): Promise<ListServer> {
+      const server = await startRestServer(opts, modules);
+      const { port } = server;
+      const ask = (localAddress: string): Promise<string> =>
+        askHttp({ port, localAddress, path: "/pocket/supplier/supplier" });
+      return { ask, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+    },
+    async gRPC(): Promise<ListServer> {
+      const server = await startGrpcServer(opts, modules);
+      const ask = (localAddress: string): Promise<string> => askGrpc(server.port, localAddress);
+      return { ask, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+    },
+    async RPC(): Promise<ListServer> {
+      const server = await startRpcServer(address, modules);
+      const port = Number(new URL(server.url).port);
+      const params = { path: ALL_SUPPLIERS, data: "" };
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "abci_query", params });
+      const ask = (localAddress: string): Promise<string> =>
+        askHttp({ port, localAddress, method: "POST", path: "/" }, body);
+      return { ask, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+    },
+  };
+  return starts[over]();
 }
 
 suite("queries and simulations on threads", () => {
@@ -289,4 +367,31 @@ suite("queries and simulations on threads", () => {
       assert.deepEqual([answer.status, answer.text], [8, "too many requests wait"]);
     }
   });
+
+  for (const over of ["REST", "gRPC", "RPC"] as const) {
+    test(`attack: a client that fills all places of slow lists leaves one to another client, over ${over}`, async () => {
+      await using folder = await scratchFolder();
+      await using node = await openNode(folder.path);
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      await using application = threaded(node, folder.path, released);
+      await node.produceBlock();
+      await using server = await serveLists(over, node, application);
+      const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let busy = 0;
+      const ask = async (localAddress: string): Promise<string> => {
+        const text = await server.ask(localAddress);
+        if (!text.includes("too many requests wait")) return "answered";
+        (++busy === 1 ? first : second).resolve();
+        return "busy";
+      };
+      // One list runs, whose answer is held, and 64 wait.
+      const flood = Array.from({ length: 66 }, () => ask("127.0.0.1"));
+      await first.promise;
+      const other = ask("127.0.0.2");
+      await Promise.race([second.promise, other]);
+      release();
+      assert.equal(await other, "answered");
+      assert.equal((await Promise.all(flood)).filter((outcome) => outcome === "answered").length, 64);
+    });
+  }
 });

@@ -9,7 +9,7 @@ import {
   type sendUnaryData,
   setLogVerbosity,
 } from "@grpc/grpc-js";
-import { AppError, ConnectionGuard, connectionCounts, Http2Guard } from "@turnpike/base";
+import { AppError, type ClientKey, ConnectionGuard, connectionCounts, Http2Guard } from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import type { ChainApiOptions } from "../services/base-services.ts";
@@ -64,12 +64,17 @@ class HandlerTable extends Map<string, object> {
 const toBuffer = (bytes: Bytes): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 const toBytes = (buffer: Buffer): Bytes => buffer;
 
-function unaryHandler(api: ChainApi, path: string): handleUnaryCall<Bytes, Bytes> {
+/** Key under which a call's client is counted. The library has the address with the port behind it. */
+function clientOf(guard: ConnectionGuard, peer: string): ClientKey {
+  return guard.clientOf({ remoteAddress: peer.slice(0, Math.max(0, peer.lastIndexOf(":"))) });
+}
+
+function unaryHandler(api: ChainApi, path: string, guard: ConnectionGuard): handleUnaryCall<Bytes, Bytes> {
   return (call: ServerUnaryCall<Bytes, Bytes>, respond: sendUnaryData<Bytes>) => {
     const heights = call.metadata.get(HEIGHT_HEADER);
     // One that is sent twice is not read, as in the SDK.
     const height = heights.length === 1 ? heights[0]?.toString() : undefined;
-    void api.call(path, call.request, height).then((answer) => {
+    void api.call(path, call.request, height, clientOf(guard, call.getPeer())).then((answer) => {
       if (call.cancelled) return;
       if (answer.heightBlocks !== undefined) {
         const header = new Metadata();
@@ -143,6 +148,9 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApi
     closeGraceMs = 1000,
     ...rest
   } = opts;
+  const { maxConnections = 1000, idleTimeoutMs = IDLE_TIMEOUT_MS } = opts;
+  const counts = connectionCounts("chain-grpc", modules.metrics);
+  const guard = new ConnectionGuard({ ...opts, maxConnections }, counts);
   const api = new ChainApi(rest, modules);
   const services = [...api.services(), ...REFLECTION_SERVICES].sort();
   const server = new Server({
@@ -151,16 +159,13 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApi
     "grpc.enable_channelz": 0,
   });
   Reflect.set(server, "handlers", new HandlerTable());
-  for (const path of api.paths()) server.register(path, unaryHandler(api, path), toBuffer, toBytes, "unary");
+  for (const path of api.paths()) server.register(path, unaryHandler(api, path, guard), toBuffer, toBytes, "unary");
   for (const service of REFLECTION_SERVICES) {
     const path = `/${service}/ServerReflectionInfo`;
     server.register(path, reflectionHandler(services), toBuffer, toBytes, "bidi");
   }
   server.register(ANY_PATH, unknownHandler(services), toBuffer, toBytes, "bidi");
   const bound = await listen(server, host, port);
-  const { maxConnections = 1000, idleTimeoutMs = IDLE_TIMEOUT_MS } = opts;
-  const counts = connectionCounts("chain-grpc", modules.metrics);
-  const guard = new ConnectionGuard({ ...opts, maxConnections }, counts);
   const http2 = new Http2Guard({ idleTimeoutMs }, { guard, log: modules.log, onFault: counts.onFault });
   http2.watchGrpc(server);
   modules.log.info({ host, port: bound, services: services.length }, "gRPC is served");

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
 import {
   AppError,
+  type ClientKey,
   type Clock,
   ConnectionGuard,
   connectionCounts,
@@ -60,6 +61,13 @@ type Request =
   | { readonly ok: true; readonly bytes: Bytes }
   | { readonly ok: false; readonly status: number; readonly text: string };
 
+/** A request with its response, and the key under which its client is counted. */
+interface Exchange {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly client: ClientKey;
+}
+
 /** The path without empty, `.` and `..` segments; a slash at its end stays. */
 function cleanPath(path: string): string {
   const kept: string[] = [];
@@ -91,7 +99,7 @@ class RestApi {
     this.#router = new RestRouter(REST_ROUTES.filter(({ method }) => api.has(method)));
   }
 
-  async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  async answer(req: IncomingMessage, res: ServerResponse, client: ClientKey): Promise<void> {
     const { method: verb = "GET", url = "/" } = req;
     if (!isHttpVerb(verb)) {
       res
@@ -128,12 +136,13 @@ class RestApi {
       sendStatus(res, GRPC_STATUS.Unimplemented, "Not Implemented", {});
       return;
     }
-    const request = await this.#requestOf(req, res, found, query);
+    const request = await this.#requestOf({ req, res, client }, found, query);
     if (!request.ok) {
       sendStatus(res, request.status, request.text, {});
       return;
     }
-    await this.#reply(res, found, await this.#api.call(found.route.method, request.bytes, heightOf(req)));
+    const answer = await this.#api.call(found.route.method, request.bytes, heightOf(req), client);
+    await this.#reply({ res, client }, found, answer);
   }
 
   /** Lets a page read the answer whose origin was let in. True when the request was a preflight. */
@@ -150,27 +159,30 @@ class RestApi {
     return true;
   }
 
-  async #requestOf(req: IncomingMessage, res: ServerResponse, found: RouteMatch, queryText: string): Promise<Request> {
+  async #requestOf(exchange: Exchange, found: RouteMatch, queryText: string): Promise<Request> {
     const { input } = this.#api.schemasOf(found.route.method) ?? {};
     if (input === undefined) throw new AppError("INTERNAL", { detail: { method: found.route.method } });
-    if (found.route.verb === "POST") return this.#requestOfBody(req, res, input);
+    if (found.route.verb === "POST") return this.#requestOfBody(exchange, input);
     // In turn, as calls are: blocks are made on this thread, and wait for one request at most.
-    const parsed = this.#api.inTurn(() => parseRequest(input, found, queryText));
-    return parsed ?? BUSY;
+    return (await this.#api.inTurn(() => parseRequest(input, found, queryText), exchange.client)) ?? BUSY;
   }
 
-  async #requestOfBody(req: IncomingMessage, res: ServerResponse, input: DescMessage): Promise<Request> {
+  async #requestOfBody({ req, res, client }: Exchange, input: DescMessage): Promise<Request> {
     const body = await readBody(req, this.#maxBodyBytes);
     if (!body.ok) {
       res.setHeader("Connection", "close");
       return invalid(body.why === "too large" ? "http: request body too large" : "unexpected EOF");
     }
-    const read = await this.#api.messageOf(input, body.bytes);
+    const read = await this.#api.messageOf(input, body.bytes, client);
     if (read === undefined) return BUSY;
     return read.ok ? read : invalid(read.fault);
   }
 
-  async #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): Promise<void> {
+  async #reply(
+    { res, client }: Pick<Exchange, "res" | "client">,
+    { route }: RouteMatch,
+    answer: ApiAnswer,
+  ): Promise<void> {
     // The real gateway broadcasts by itself, past gRPC, and so has no headers of it (recorded).
     const headers = route.method === BROADCAST_PATH ? {} : grpcHeaders(answer.heightBlocks);
     if (!answer.ok) {
@@ -178,7 +190,7 @@ class RestApi {
       return;
     }
     const { output } = this.#api.schemasOf(route.method) ?? {};
-    const text = output === undefined ? undefined : await this.#api.jsonOf(output, answer.value);
+    const text = output === undefined ? undefined : await this.#api.jsonOf(output, answer.value, client);
     if (text === undefined) throw new AppError("INTERNAL", { detail: { method: route.method } });
     const height: Record<string, string> =
       route.method === BROADCAST_PATH ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
@@ -231,7 +243,7 @@ export async function startRestServer(opts: RestServerOptions, modules: RestServ
       sendStatus(res, GRPC_STATUS.PermissionDenied, `${message} ${advice}`, {});
       return;
     }
-    rest.answer(req, res).catch((error: unknown) => {
+    rest.answer(req, res, guard.clientOf(req.socket)).catch((error: unknown) => {
       modules.log.error({ error }, "a REST request could not be answered");
       if (res.headersSent) res.destroy();
       else sendStatus(res, GRPC_STATUS.Internal, "internal error", {});

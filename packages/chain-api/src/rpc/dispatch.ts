@@ -54,10 +54,11 @@ export async function callMethod(
   { log, queue }: { readonly log: Log; readonly queue: EventLoopQueue },
 ): Promise<RpcOutcome> {
   try {
-    const outcome = queue.run(() =>
-      caller.signal.aborted ? failed("the client is gone") : method.call(values, caller),
+    const outcome = await queue.run(
+      () => (caller.signal.aborted ? failed("the client is gone") : method.call(values, caller)),
+      caller.clientKey,
     );
-    return outcome === undefined ? failed("too many requests wait") : await outcome;
+    return outcome ?? failed("too many requests wait");
   } catch (error) {
     if (isAppError(error)) return failed(error.message);
     log.error({ error }, "RPC method failed");

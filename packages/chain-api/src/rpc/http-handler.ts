@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Clock, Log } from "@turnpike/base";
+import type { Socket } from "node:net";
+import type { Clock, ConnectionGuard, Log } from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
 import { errorText, outcomeText, type RpcOutcome, URI_ID } from "./answers.ts";
 import { type ArgumentValue, argumentFromBody, argumentFromText } from "./arguments.ts";
@@ -7,7 +8,7 @@ import type { RpcBounds } from "./bounds.ts";
 import { argumentsFromParams, callMethod, mayBeCached, type ReadArguments, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
 import { bytesToRaw, kindOf, membersOf, type RawJson, scanWhole } from "./go-json.ts";
 import { BodyReader } from "./http-body.ts";
-import type { RpcMethod, RpcMethods } from "./method.ts";
+import type { RpcCaller, RpcMethod, RpcMethods } from "./method.ts";
 import { type RpcRequest, readRequests } from "./requests.ts";
 
 const CACHED = "public, max-age=86400";
@@ -37,29 +38,29 @@ const plain = (status: number, body: string): HttpAnswer => ({
 
 export interface RpcHttpHandlerModules {
   readonly methods: RpcMethods;
+  readonly guard: ConnectionGuard;
   readonly log: Log;
   readonly clock: Clock;
   readonly queue: EventLoopQueue;
 }
 
 /** Who asks over HTTP. */
-export interface Asker {
-  readonly client: string;
-  readonly signal: AbortSignal;
-}
+export type Asker = Pick<RpcCaller, "client" | "clientKey" | "signal">;
 
 /** Answers HTTP requests: JSON-RPC at `/`, and every method at an address of its own. */
 export class RpcHttpHandler {
   readonly #bounds: RpcBounds;
   readonly #methods: RpcMethods;
+  readonly #guard: ConnectionGuard;
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #calls: Pick<RpcHttpHandlerModules, "log" | "queue">;
   readonly #bodies: BodyReader;
 
-  constructor(bounds: RpcBounds, { methods, log, clock, queue }: RpcHttpHandlerModules) {
+  constructor(bounds: RpcBounds, { methods, guard, log, clock, queue }: RpcHttpHandlerModules) {
     this.#bounds = bounds;
     this.#methods = methods;
+    this.#guard = guard;
     this.#log = log;
     this.#clock = clock;
     this.#calls = { log, queue };
@@ -81,13 +82,17 @@ export class RpcHttpHandler {
         if (read.reason !== "gone") this.#refuseBody(req, res, read.reason);
         return;
       }
-      const { remoteAddress = "", remotePort = 0 } = req.socket;
-      const asker = { client: `${remoteAddress}:${remotePort}`, signal: gone.signal };
-      this.#send(res, await this.#answer(req, read.body, asker));
+      this.#send(res, await this.#answer(req, read.body, this.askerOf(req.socket, gone.signal)));
     } catch (error) {
       this.#log.error({ error }, "RPC request failed");
       res.destroy();
     }
+  }
+
+  /** Client of a connection. @param signal aborts when nothing waits for the answer any more */
+  askerOf(socket: Socket, signal: AbortSignal): Asker {
+    const { remoteAddress = "", remotePort = 0 } = socket;
+    return { client: `${remoteAddress}:${remotePort}`, clientKey: this.#guard.clientOf(socket), signal };
   }
 
   /** Answers what was posted to `/`, which is not empty. */

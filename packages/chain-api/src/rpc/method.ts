@@ -1,3 +1,4 @@
+import type { ClientKey } from "@turnpike/base";
 import type { RpcId, RpcOutcome } from "./answers.ts";
 import type { ArgumentKind, ArgumentValue } from "./arguments.ts";
 import type { SocketClient } from "./event-hub.ts";
@@ -6,6 +7,8 @@ import type { SocketClient } from "./event-hub.ts";
 export interface RpcCaller {
   /** Address and port of the other side. */
   readonly client: string;
+  /** Key under which the client's connections are counted; undefined for a trusted proxy. */
+  readonly clientKey: ClientKey;
   /** Aborts when the other side is gone or the server ends. */
   readonly signal: AbortSignal;
   readonly id: RpcId;

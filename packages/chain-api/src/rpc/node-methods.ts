@@ -14,7 +14,7 @@ import { failed, type RpcOutcome, result, resultText } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
 import { goJsonText } from "./go-json.ts";
 import { chooseHeight, pageFault, pageSize, skipOf } from "./heights.ts";
-import { args, bytesOf, integerOf, type RpcMethods, textOf } from "./method.ts";
+import { args, bytesOf, integerOf, type RpcCaller, type RpcMethods, textOf } from "./method.ts";
 import { base64OrNull, consensusParamsJson, upperHex } from "./results-json.ts";
 import { roundStateJson, roundStateSimpleJson } from "./round-state-json.ts";
 
@@ -148,9 +148,13 @@ function abciInfo({ application }: EmbeddedNode): RpcOutcome {
   });
 }
 
-async function abciQuery(queries: AbciQuerier, [path, data, height]: readonly ArgumentValue[]): Promise<RpcOutcome> {
+async function abciQuery(
+  queries: AbciQuerier,
+  [path, data, height]: readonly ArgumentValue[],
+  { clientKey }: RpcCaller,
+): Promise<RpcOutcome> {
   const key = bytesOf(data);
-  const answer = await queries.abciQuery(textOf(path), key, integerOf(height) ?? 0n);
+  const answer = await queries.abciQuery(textOf(path), key, integerOf(height) ?? 0n, clientKey);
   const readsKey = answer.code === 0 && textOf(path).startsWith("/store/");
   return result({
     response: {
@@ -216,7 +220,7 @@ export function nodeMethods(
     abci_info: { args: [], cacheable: true, call: () => abciInfo(node) },
     abci_query: {
       args: args("path:string data:hexBytes height:int64 prove:bool"),
-      call: (given) => abciQuery(queries, given),
+      call: (given, caller) => abciQuery(queries, given, caller),
     },
     validators: {
       args: args("height:int64 page:int per_page:int"),

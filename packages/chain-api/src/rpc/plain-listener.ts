@@ -43,9 +43,7 @@ export function createPlainRpcListener(
     if (hosts.fault(origin === undefined ? { host } : { host, origin }) !== undefined) return false;
     const gone = new AbortController();
     response.onAbort = () => gone.abort();
-    const { remoteAddress = "", remotePort = 0 } = socket;
-    const caller = { client: `${remoteAddress}:${remotePort}`, signal: gone.signal };
-    handler.answerPost(request.body(), caller).then(
+    handler.answerPost(request.body(), handler.askerOf(socket, gone.signal)).then(
       (answer) => {
         if (response.isOpen) send(response, answer, handler.fieldLines(answer), bounds.writeTimeoutMs);
       },

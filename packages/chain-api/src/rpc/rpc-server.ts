@@ -80,7 +80,8 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     ...socketMethods(hub),
   };
   const ofServer = { ...bounds, maxBufferedBodyBytes: bounds.maxBufferedBodyBytes - plainHeldBytes(bounds) };
-  const handler = new RpcHttpHandler(ofServer, { methods, log, clock, queue });
+  const guard = new ConnectionGuard(bounds, connectionCounts("chain-rpc", modules.metrics));
+  const handler = new RpcHttpHandler(ofServer, { methods, guard, log, clock, queue });
   const hosts = createHostCheck({ host, allowedHosts });
   const sockets = new WebSocketServer({
     noServer: true,
@@ -88,7 +89,6 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     perMessageDeflate: false,
     clientTracking: true,
   });
-  const guard = new ConnectionGuard(bounds, connectionCounts("chain-rpc", modules.metrics));
   const server = createGuardedServer(
     guard,
     {
@@ -111,8 +111,9 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   );
   server.on("upgrade", (req, socket, head) => {
     const { remoteAddress = "", remotePort = 0 } = req.socket;
+    const caller = { client: `${remoteAddress}:${remotePort}`, clientKey: guard.clientOf(req.socket) };
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
-      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, queue });
+      new SocketSession(caller, bounds, { socket: webSocket, methods, hub, log, queue });
     });
   });
   const listener = createPlainRpcListener(bounds, { server, guard, handler, hosts, log, clock });

@@ -1,4 +1,4 @@
-import type { Log } from "@turnpike/base";
+import type { ClientKey, Log } from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
 import type { WebSocket } from "ws";
 import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
@@ -6,7 +6,7 @@ import type { RpcBounds } from "./bounds.ts";
 import { argumentsFromParams, callMethod, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
 import type { EventHub, SocketClient } from "./event-hub.ts";
 import { bytesToRaw } from "./go-json.ts";
-import type { RpcMethods } from "./method.ts";
+import type { RpcCaller, RpcMethods } from "./method.ts";
 import { type RpcRequest, readMessage } from "./requests.ts";
 import type { RpcEvent } from "./rpc-event.ts";
 
@@ -21,6 +21,7 @@ export interface SocketSessionModules {
 /** One WebSocket client: its messages are answered one after the other, in their order. */
 export class SocketSession implements SocketClient {
   readonly client: string;
+  readonly #clientKey: ClientKey;
   readonly #bounds: RpcBounds;
   readonly #socket: WebSocket;
   readonly #methods: RpcMethods;
@@ -34,9 +35,13 @@ export class SocketSession implements SocketClient {
   #busy = false;
   #waitingBytes = 0;
 
-  /** @param client address and port of the other side */
-  constructor(client: string, bounds: RpcBounds, { socket, methods, hub, log, queue }: SocketSessionModules) {
+  constructor(
+    { client, clientKey }: Pick<RpcCaller, "client" | "clientKey">,
+    bounds: RpcBounds,
+    { socket, methods, hub, log, queue }: SocketSessionModules,
+  ) {
     this.client = client;
+    this.#clientKey = clientKey;
     this.#bounds = bounds;
     this.#socket = socket;
     this.#methods = methods;
@@ -122,7 +127,8 @@ export class SocketSession implements SocketClient {
     if (params === undefined && method.args.length > 0) return errorText(URI_ID, "internal", TOO_FEW_ARGUMENTS);
     const args = argumentsFromParams(method, params ?? "null", this.#bounds.maxJsonDepth);
     if (!args.ok) return errorText(id, "internal", `error converting json params to arguments: ${args.fault}`);
-    const caller = { client: this.client, signal: this.#gone.signal, id, socket: this };
+    const { client } = this;
+    const caller = { client, clientKey: this.#clientKey, signal: this.#gone.signal, id, socket: this };
     return outcomeText(id, await callMethod(method, args.values, caller, { log: this.#log, queue: this.#queue }));
   }
 }

@@ -1,4 +1,5 @@
 import timers from "node:timers/promises";
+import type { ClientKey } from "@turnpike/base";
 import {
   type AbciQuerier,
   type AppAnswer,
@@ -31,6 +32,14 @@ export interface AbciQueriesOptions extends ChainApiOptions {
 
 type ServiceAnswer = QueryAnswer<Bytes>;
 
+interface ServiceQuery {
+  readonly path: string;
+  readonly data: Bytes;
+  /** 0: the newest height. */
+  readonly asked: bigint;
+  readonly client: ClientKey;
+}
+
 /**
  * `abci_query` of a whole node: the application's state, and the base services over blocks and transactions. Under CometBFT
  * all clients' queries share one connection, on which answers keep their order, and these services ask CometBFT itself: so
@@ -51,16 +60,16 @@ export class AbciQueries implements AbciQuerier {
   }
 
   /** Asks as `abci_query` does. @param heightBlocks 0: the newest */
-  abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer | Promise<AppAnswer> {
+  abciQuery(path: string, data: Bytes, heightBlocks = 0n, client?: ClientKey): AppAnswer | Promise<AppAnswer> {
     if (path === BROADCAST_PATH) return abciFault(SDK.invalidRequest, "can't route a broadcast tx message");
     const method = this.#services.get(path);
-    if (method !== undefined) return this.#askService(method, path, data, heightBlocks);
+    if (method !== undefined) return this.#askService(method, { path, data, asked: heightBlocks, client });
     const [, root, what] = path.split("/");
-    if (root === "app" && what === "simulate") return this.#simulate(data, heightBlocks);
-    return this.#modules.application.abciQuery(path, data, heightBlocks);
+    if (root === "app" && what === "simulate") return this.#simulate(data, heightBlocks, client);
+    return this.#modules.application.abciQuery(path, data, heightBlocks, client);
   }
 
-  async #askService(method: ApiMethod, path: string, data: Bytes, asked: bigint): Promise<AppAnswer> {
+  async #askService(method: ApiMethod, { path, data, asked, client }: ServiceQuery): Promise<AppAnswer> {
     const latestBlocks = this.#modules.application.latestHeightBlocks();
     const fault = heightFault(asked, { latestBlocks, earliestBlocks: 0n });
     if (fault !== undefined) return abciFault(fault.kind, fault.text);
@@ -75,10 +84,10 @@ export class AbciQueries implements AbciQuerier {
       try {
         const encoded =
           path === SIMULATE_PATH
-            ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest)
+            ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest, client)
             : undefined;
         if (encoded !== undefined) return encoded;
-        const got = await method.answer(decoded.message, { heightBlocks });
+        const got = await method.answer(decoded.message, { heightBlocks, client });
         return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
       } catch (error) {
         return faultOf(path, error, this.#modules.log);
@@ -86,16 +95,16 @@ export class AbciQueries implements AbciQuerier {
     };
     // Simulations have bounds of their own.
     if (path === SIMULATE_PATH) await this.#modules.application.simulationsReady?.();
-    const answer = await (path === SIMULATE_PATH ? this.#timed(ask()) : this.#bounded(ask));
+    const answer = await (path === SIMULATE_PATH ? this.#timed(ask()) : this.#bounded(ask, client));
     if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
     // The only one whose plain error the SDK gives as a status.
     return path === SIMULATE_PATH ? abciOfStatus({ ...answer, heightBlocks }) : abciOfGrpc({ ...answer, heightBlocks });
   }
 
-  async #simulate(tx: Bytes, asked: bigint): Promise<AppAnswer> {
+  async #simulate(tx: Bytes, asked: bigint, client: ClientKey): Promise<AppAnswer> {
     const { application } = this.#modules;
-    const encoded = await application.simulateEncoded?.(tx, "json");
-    const result = application.simulateEncoded === undefined ? await application.simulate(tx) : encoded?.result;
+    const encoded = await application.simulateEncoded?.(tx, "json", client);
+    const result = application.simulateEncoded === undefined ? await application.simulate(tx, client) : encoded?.result;
     if (result === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
     if (result.code === 0) {
       const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
@@ -107,11 +116,12 @@ export class AbciQueries implements AbciQuerier {
   }
 
   // One that is late keeps its place until it ends: it still asks.
-  async #bounded(work: () => Promise<ServiceAnswer>): Promise<ServiceAnswer> {
-    const started = this.#calls < this.#opts.maxCalls ? this.#queue.run(work) : undefined;
-    if (started === undefined) return refuse("ResourceExhausted", "too many requests wait");
+  async #bounded(work: () => Promise<ServiceAnswer>, client: ClientKey): Promise<ServiceAnswer> {
+    const busy = refuse("ResourceExhausted", "too many requests wait");
+    if (this.#calls >= this.#opts.maxCalls) return busy;
     this.#calls++;
-    return this.#timed(started.finally(() => this.#calls--));
+    const answer = this.#queue.run(work, client).finally(() => this.#calls--);
+    return this.#timed(answer.then((value) => value ?? busy));
   }
 
   async #timed(asked: Promise<ServiceAnswer>): Promise<ServiceAnswer> {

@@ -1,4 +1,5 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
+import type { ClientKey } from "@turnpike/base";
 import type { Application, QueryAnswer } from "@turnpike/chain";
 import type { ChainSource } from "@turnpike/chain-node";
 
@@ -12,6 +13,8 @@ export interface ApiModules {
 export interface CallContext {
   /** Height that was asked for, or the newest one. */
   readonly heightBlocks: bigint;
+  /** Key under which the client's connections are counted. */
+  readonly client: ClientKey;
 }
 
 /** A method that the state machine does not answer. Made by {@link apiMethod}. */

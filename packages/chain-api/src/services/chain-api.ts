@@ -1,5 +1,5 @@
 import type { DescMessage } from "@bufbuild/protobuf";
-import { errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
+import { type ClientKey, errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
 import { type EncodedMessage, GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
 import { EventLoopQueue } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
@@ -85,42 +85,49 @@ export class ChainApi {
   }
 
   /** The JSON of an answer. A large one is made beside this thread where the application can. */
-  async jsonOf(schema: DescMessage, value: Bytes): Promise<string | undefined> {
+  async jsonOf(schema: DescMessage, value: Bytes, client?: ClientKey): Promise<string | undefined> {
     const { application } = this.#modules;
-    const text = value.length > LARGE_BYTES ? await application.apiJson?.(schema.typeName, value) : undefined;
+    const text = value.length > LARGE_BYTES ? await application.apiJson?.(schema.typeName, value, client) : undefined;
     if (text !== undefined) return text;
     const decoded = decodeMessage(schema, value);
     return decoded.ok ? toApiJsonText(schema, decoded.message) : undefined;
   }
 
   /** Reads a request from its JSON, a large one beside this thread where the application can; undefined: too much waits. */
-  async messageOf(schema: DescMessage, json: Bytes): Promise<EncodedMessage | undefined> {
+  async messageOf(schema: DescMessage, json: Bytes, client?: ClientKey): Promise<EncodedMessage | undefined> {
     const { application } = this.#modules;
     if (json.length > SMALL_JSON_BYTES && application.readApiJson !== undefined) {
-      return application.readApiJson(schema.typeName, json);
+      return application.readApiJson(schema.typeName, json, client);
     }
-    return this.inTurn(() => {
+    return this.inTurn((): EncodedMessage => {
       const read = fromApiJsonText(schema, json);
       return read.ok ? { ok: true, bytes: encodeMessage(schema, read.message) } : read;
-    });
+    }, client);
   }
 
   /** Runs a piece of a request's work when its turn comes; undefined: too much waits. */
-  inTurn<T>(work: () => T): Promise<T> | undefined {
-    return this.#queue.run(work);
+  inTurn<T>(work: () => T, client?: ClientKey): Promise<T | undefined> {
+    return this.#queue.run(work, client);
   }
 
-  /** Calls a method. @param height what the request's height header says; undefined: there is none */
-  async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
+  /**
+   * Calls a method.
+   * @param height what the request's height header says; undefined: there is none
+   * @param client key under which the client's connections are counted: clients are served round-robin
+   */
+  async call(path: string, request: Bytes, height: string | undefined, client?: ClientKey): Promise<ApiAnswer> {
     try {
-      const answer = this.#queue.run(() => this.#answer(path, request, height));
-      return answer === undefined ? BUSY : await answer;
+      return (await this.#queue.run(() => this.#answer(path, request, { height, client }), client)) ?? BUSY;
     } catch (error) {
       return this.#fault(path, error);
     }
   }
 
-  async #answer(path: string, bytes: Bytes, heightText: string | undefined): Promise<ApiAnswer> {
+  async #answer(
+    path: string,
+    bytes: Bytes,
+    { height: heightText, client }: { readonly height: string | undefined; readonly client: ClientKey },
+  ): Promise<ApiAnswer> {
     const schemas = this.schemasOf(path);
     if (schemas === undefined) return unknownPath(path, this.#services);
     const large = sizeExcess(path, bytes);
@@ -136,14 +143,16 @@ export class ChainApi {
     const { heightBlocks } = height;
     const method = this.#methods.get(path);
     if (method === undefined) {
-      const answer = await application.grpcQuery(path, bytes, heightBlocks);
+      const answer = await application.grpcQuery(path, bytes, heightBlocks, client);
       if (answer.ok || !HEIGHT_FAULT.test(answer.text)) return answer;
       return { ...answer, heightBlocks: undefined };
     }
     const encoded =
-      path === SIMULATE_PATH ? await encodedSimulation(application, decoded.message as txs.SimulateRequest) : undefined;
+      path === SIMULATE_PATH
+        ? await encodedSimulation(application, decoded.message as txs.SimulateRequest, client)
+        : undefined;
     if (encoded !== undefined) return { ...encoded, heightBlocks };
-    const answer = await method.answer(decoded.message, { heightBlocks });
+    const answer = await method.answer(decoded.message, { heightBlocks, client });
     return answer.ok
       ? { ok: true, value: encodeMessage(method.output, answer.value), heightBlocks }
       : { ...answer, heightBlocks };

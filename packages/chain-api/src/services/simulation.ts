@@ -1,3 +1,4 @@
+import type { ClientKey } from "@turnpike/base";
 import { type Application, type QueryAnswer, refuse, simulateResponse } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
@@ -28,11 +29,12 @@ export function encodeTx({ body, authInfo, signatures }: txs.Tx): Bytes {
 export async function encodedSimulation(
   application: Application,
   request: txs.SimulateRequest,
+  client: ClientKey,
 ): Promise<QueryAnswer<Bytes> | undefined> {
   if (application.simulateEncoded === undefined) return undefined;
   const bytes = simulatedBytes(request);
   if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
-  const done = await application.simulateEncoded(bytes, "response");
+  const done = await application.simulateEncoded(bytes, "response", client);
   if (done === undefined) return refuse("ResourceExhausted", TOO_MANY_SIMULATIONS);
   if (done.encoded !== undefined) return { ok: true, value: done.encoded };
   const failed = simulateResponse(done.result);

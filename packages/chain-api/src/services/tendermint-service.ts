@@ -1,3 +1,4 @@
+import type { ClientKey } from "@turnpike/base";
 import { type QueryAnswer, refuse } from "@turnpike/chain";
 import { BLOCK_PROTOCOL, type Validator } from "@turnpike/cometbft";
 import { encodeBech32 } from "@turnpike/crypto";
@@ -115,11 +116,12 @@ async function latestValidators(
 async function abciQuery(
   { application }: ApiModules,
   { path, data, height }: baseTendermint.ABCIQueryRequest,
+  client: ClientKey,
 ): Promise<QueryAnswer<baseTendermint.ABCIQueryResponse>> {
   if (path === "") return refuse("InvalidArgument", "empty query path");
   const [root = ""] = path.replace(/^\//, "").split("/");
   if (!ABCI_ROOTS.has(root)) return refuse("InvalidArgument", `unsupported ABCI query path: ${path}`);
-  const { code, codespace, log, value, heightBlocks } = await application.abciQuery(path, data, height);
+  const { code, codespace, log, value, heightBlocks } = await application.abciQuery(path, data, height, client);
   return answered(
     createMessage(schemas.ABCIQueryResponseSchema, { code, codespace, log, value, height: heightBlocks }),
   );
@@ -153,8 +155,10 @@ export function tendermintService(modules: ApiModules): Record<string, ApiMethod
       schemas.GetValidatorSetByHeightResponseSchema,
       (request) => validatorsByHeight(modules, request),
     ),
-    [path("ABCIQuery")]: apiMethod(schemas.ABCIQueryRequestSchema, schemas.ABCIQueryResponseSchema, (request) =>
-      abciQuery(modules, request),
+    [path("ABCIQuery")]: apiMethod(
+      schemas.ABCIQueryRequestSchema,
+      schemas.ABCIQueryResponseSchema,
+      (request, { client }) => abciQuery(modules, request, client),
     ),
   };
 }

@@ -1,3 +1,4 @@
+import type { ClientKey } from "@turnpike/base";
 import { GRPC_STATUS, type QueryAnswer, refuse, simulateResponse } from "@turnpike/chain";
 import type { Submission } from "@turnpike/chain-node";
 import { type baseQuery, createMessage, tx as txs } from "@turnpike/proto";
@@ -46,10 +47,11 @@ async function broadcast({ source }: ApiModules, request: txs.BroadcastTxRequest
 async function simulate(
   { application }: ApiModules,
   request: txs.SimulateRequest,
+  client: ClientKey,
 ): Promise<QueryAnswer<txs.SimulateResponse>> {
   const bytes = simulatedBytes(request);
   if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
-  const result = await application.simulate(bytes);
+  const result = await application.simulate(bytes, client);
   return result === undefined ? refuse("ResourceExhausted", TOO_MANY_SIMULATIONS) : simulateResponse(result);
 }
 
@@ -128,7 +130,9 @@ const encode = ({ tx }: txs.TxEncodeRequest): QueryAnswer<txs.TxEncodeResponse> 
 export function txService(modules: ApiModules): Record<string, ApiMethod> {
   const path = (name: string): string => `/cosmos.tx.v1beta1.Service/${name}`;
   return {
-    [SIMULATE_PATH]: apiMethod(txs.SimulateRequestSchema, txs.SimulateResponseSchema, (r) => simulate(modules, r)),
+    [SIMULATE_PATH]: apiMethod(txs.SimulateRequestSchema, txs.SimulateResponseSchema, (request, { client }) =>
+      simulate(modules, request, client),
+    ),
     [path("GetTx")]: apiMethod(txs.GetTxRequestSchema, txs.GetTxResponseSchema, (r) => getTx(modules, r)),
     [BROADCAST_PATH]: apiMethod(txs.BroadcastTxRequestSchema, txs.BroadcastTxResponseSchema, (r) =>
       broadcast(modules, r),

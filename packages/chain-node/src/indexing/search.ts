@@ -49,9 +49,9 @@ async function paged(
   };
   const steps = found[Symbol.iterator]();
   for (let isMore = true; isMore; ) {
-    const step = queue.run(() => advance(steps, take));
+    const step = await queue.run(() => advance(steps, take));
     if (step === undefined) throw new AppError("INVALID_PARAMS", { message: "too many searches wait" });
-    isMore = await step;
+    isMore = step;
   }
   return { places, total };
 }

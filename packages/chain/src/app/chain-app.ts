@@ -1,4 +1,4 @@
-import { AppError, type Log, silentLog } from "@turnpike/base";
+import { AppError, type ClientKey, type Log, silentLog } from "@turnpike/base";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "@turnpike/chain-store";
 import { nsToRfc3339 } from "@turnpike/cometbft";
 import { failedParts } from "../state/block-parts.ts";
@@ -330,9 +330,9 @@ export class ChainApp implements DrivenApplication {
     return this.#machine.factsOf(tx);
   }
 
-  async simulate(tx: Bytes): Promise<TxResult | undefined> {
+  async simulate(tx: Bytes, client?: ClientKey): Promise<TxResult | undefined> {
     const simulate = (bytes: Bytes, maxGas: bigint): TxResult => this.#simulate(bytes, maxGas);
-    return this.#simulations.sizeFault(tx) ?? this.#simulations.run(tx, simulate);
+    return this.#simulations.sizeFault(tx) ?? this.#simulations.run(tx, simulate, client);
   }
 
   // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.

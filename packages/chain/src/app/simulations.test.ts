@@ -32,7 +32,8 @@ function begin() {
     wait: (timeMs) => new Promise((end) => pauses.push({ timeMs, end })),
   });
   const simulations = {
-    run: async (tx: Uint8Array): Promise<TxResult | undefined> => queue.sizeFault(tx) ?? queue.run(tx, simulate),
+    run: async (tx: Uint8Array, client?: string): Promise<TxResult | undefined> =>
+      queue.sizeFault(tx) ?? queue.run(tx, simulate, client),
   };
   return { simulations, ran, pauses };
 }
@@ -84,6 +85,19 @@ suite("simulations", () => {
     pauses.shift()?.end();
     assert.equal((await large[1])?.code, 0);
     assert.deepEqual(ran, [7, 1, 8]);
+  });
+
+  test("attack: one client's small transactions leave a place and a turn to another's larger one", async () => {
+    const { simulations, ran, pauses } = begin();
+    const flood = [1, 2, 3].map((n) => simulations.run(Uint8Array.of(n), "192.0.2.1"));
+    const other = simulations.run(new Uint8Array(100).fill(9), "198.51.100.1");
+    assert.equal(await flood[2], undefined);
+    for (let i = 0; i < 2; i++) {
+      pauses.shift()?.end();
+      await new Promise(setImmediate);
+    }
+    assert.equal((await other)?.code, 0);
+    assert.deepEqual(ran, [1, 2, 9]);
   });
 
   test("a transaction over the mempool's size limit is refused without a run", async () => {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import { type Clock, systemClock } from "@turnpike/base";
+import { type ClientKey, ClientQueue, type Clock, systemClock } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import type { TxResult } from "../state/outcome.ts";
 import { txSizeFault } from "../tx/tx-bounds.ts";
@@ -37,14 +37,15 @@ interface Waiting {
 
 /**
  * Queue of a node's simulations, whose callers need no key and pay no fee. They run one at a time; on the thread that makes blocks
- * each is followed by a pause as long as the run, so that blocks and other queries have at least half of it. The queue is ordered by size: the shortest
- * transaction runs first, and when the queue is full the longest is refused, so that large ones do not starve wallets.
+ * each is followed by a pause as long as the run, so that blocks and other queries have at least half of it. Clients are served round-robin, and
+ * the shortest transaction of a client runs first; when the queue is full, the longest of the client with most of them is refused,
+ * so that neither large ones nor many of one client starve wallets.
  */
 export class Simulations {
   readonly #bounds: SimulationBounds;
   readonly #modules: Required<SimulationsModules>;
-  /** Ordered by length, then by arrival. */
-  readonly #waiting: Waiting[] = [];
+  /** Those of a client ordered by length, then by arrival. */
+  readonly #waiting = new ClientQueue<Waiting>({ compare: (a, b) => a.tx.length - b.tx.length });
   #isRunning = false;
 
   constructor(bounds: SimulationBounds, { pauses, clock = systemClock, wait = pause }: SimulationsModules) {
@@ -61,7 +62,7 @@ export class Simulations {
   }
 
   /** Queues a transaction that {@link sizeFault} accepts, and simulates it; undefined when the queue is full. */
-  run<T>(tx: Bytes, simulate: Simulate<T>): Promise<T | undefined> {
+  run<T>(tx: Bytes, simulate: Simulate<T>, client?: ClientKey): Promise<T | undefined> {
     const { maxGas, maxWaiting } = this.#bounds;
     return new Promise((resolve, reject) => {
       const run = async (): Promise<void> => {
@@ -71,18 +72,16 @@ export class Simulations {
           reject(error);
         }
       };
-      const longer = this.#waiting.findIndex((other) => other.tx.length > tx.length);
-      const place = longer < 0 ? this.#waiting.length : longer;
-      this.#waiting.splice(place, 0, { tx, run, refuse: () => resolve(undefined) });
+      this.#waiting.add(client, { tx, run, refuse: () => resolve(undefined) });
       if (!this.#isRunning) void this.#runAll();
-      if (this.#waiting.length > maxWaiting) this.#waiting.pop()?.refuse();
+      if (this.#waiting.size > maxWaiting) this.#waiting.dropLast(client)?.refuse();
     });
   }
 
   async #runAll(): Promise<void> {
     const { clock, wait, pauses } = this.#modules;
     this.#isRunning = true;
-    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+    for (let next = this.#waiting.take(); next !== undefined; next = this.#waiting.take()) {
       const startedMs = clock.monotonicMs();
       const running = next.run();
       const tookMs = clock.monotonicMs() - startedMs;

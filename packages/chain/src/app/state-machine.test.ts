@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
-import { bank, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
+import { auth, bank, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
 import type { BlockInfo } from "../state/context.ts";
+import { moduleGenesis } from "../state/module.ts";
 import { Overlay } from "../state/overlay.ts";
 import { StateMachine } from "./state-machine.ts";
 
@@ -84,12 +85,12 @@ suite("state machine", () => {
   test("what a module did not foresee in a genesis is refused by the module's name", () => {
     const surprised = {
       name: "surprised",
-      jsonGenesis: {
+      genesis: moduleGenesis(auth.GenesisStateSchema, {
         init(): undefined {
           Buffer.alloc(8).writeBigUInt64BE(-1n);
         },
-        export: () => ({}),
-      },
+        export: () => createMessage(auth.GenesisStateSchema),
+      }),
     };
     assert.throws(() => new StateMachine({ gasPrices: [] }, [surprised]).initGenesis(EMPTY, block, {}), {
       code: "CONFIG_INVALID",

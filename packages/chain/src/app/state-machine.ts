@@ -7,7 +7,9 @@ import { parseAddress } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
+import { listType } from "../state/genesis-types.ts";
 import type {
+  GenesisList,
   MessageHandler,
   Module,
   ModuleGenesis,
@@ -121,10 +123,9 @@ export class StateMachine {
   exportGenesis(reader: StateReads, block: BlockInfo): Record<string, unknown> {
     const ctx = contextOn(new Overlay(reader), block, "query");
     return Object.fromEntries(
-      this.#modules.flatMap(({ name, genesis, jsonGenesis }) => {
-        if (jsonGenesis !== undefined) return [[name, jsonGenesis.export(ctx)]];
-        return genesis === undefined ? [] : [[name, exportedModule(ctx, genesis)]];
-      }),
+      this.#modules.flatMap(({ name, genesis }) =>
+        genesis === undefined ? [] : [[name, exportedModule(ctx, genesis)]],
+      ),
     );
   }
 
@@ -226,41 +227,63 @@ export class StateMachine {
   }
 }
 
-function exportedModule(ctx: Context, genesis: ModuleGenesis): unknown {
-  const { schema, extra } = genesis;
-  const message = toApiJson(schema, genesis.export(ctx));
-  const value = extra?.export(ctx);
-  return extra === undefined || value === undefined ? message : { ...(message as object), [extra.field]: value };
+function exportedModule(ctx: Context, { message, lists }: ModuleGenesis): Record<string, unknown> {
+  const json: unknown = message === undefined ? {} : toApiJson(message.schema, message.export(ctx));
+  const entries = lists.flatMap((list) => {
+    const values = Array.from(list.export(ctx));
+    return values.length === 0 ? [] : [[list.field, listType(list.entry).write(values)]];
+  });
+  return { ...(json as Record<string, unknown>), ...Object.fromEntries(entries) };
 }
 
-/** JSON of a module in two: the message of the real chain, and the field that this chain has beside it. */
-function splitExtra({ extra }: ModuleGenesis, json: unknown): { readonly message: unknown; readonly extra?: unknown } {
-  if (extra === undefined || !isRecord(json)) return { message: json };
-  const { [extra.field]: value, ...message } = json;
-  return { message, ...(value === undefined ? {} : { extra: value }) };
+/** The real chain's part of a module's JSON: without the lists that this chain has beside it. */
+function withoutLists(json: unknown, lists: readonly GenesisList[]): unknown {
+  if (!isRecord(json)) return json;
+  return Object.fromEntries(Object.entries(json).filter(([name]) => lists.every(({ field }) => field !== name)));
+}
+
+/** Fills the state with the real chain's part of a module's genesis. */
+function initMessage(
+  ctx: Context,
+  { message, lists }: ModuleGenesis,
+  json: unknown,
+  invalid: (why: string) => AppError,
+): readonly ValidatorUpdate[] {
+  const part = withoutLists(json, lists);
+  if (message === undefined) {
+    const [foreign] = isRecord(part) ? Object.keys(part) : ["not an object"];
+    if (foreign !== undefined) throw invalid(`unknown field ${JSON.stringify(foreign)}`);
+    return [];
+  }
+  const read = fromApiJson(message.schema, part);
+  if (!read.ok) throw invalid(read.fault);
+  const fault = valuesFault(message.schema, read.message);
+  // The module's own words come first: they name the entry.
+  const updates = message.init(ctx, read.message) ?? [];
+  if (fault !== undefined) throw invalid(fault);
+  return updates;
 }
 
 // A genesis that makes a module throw is refused like one that it finds invalid, so that no block meets it.
 function initModule(
   ctx: Context,
-  { name, genesis, jsonGenesis }: Module,
+  { name, genesis }: Module,
   json: unknown,
   runTx: (bytes: Bytes) => TxResult,
 ): readonly ValidatorUpdate[] {
+  if (genesis === undefined) return [];
   const invalid = (why: string, cause?: unknown): AppError =>
     new AppError("CONFIG_INVALID", { message: `app_state.${name} is not valid: ${why}.`, cause });
   try {
-    const first = jsonGenesis?.init(ctx, json, runTx) ?? [];
-    if (genesis === undefined) return first;
-    const { message: plain, extra } = splitExtra(genesis, json ?? {});
-    const read = fromApiJson(genesis.schema, plain);
-    if (!read.ok) throw invalid(read.fault);
-    const fault = valuesFault(genesis.schema, read.message);
-    // The module's own words come first: they name the entry.
-    const updates = genesis.init(ctx, read.message) ?? [];
-    if (fault !== undefined) throw invalid(fault);
-    if (extra !== undefined) genesis.extra?.init(ctx, extra);
-    return first.concat(updates);
+    const updates = [initMessage(ctx, genesis, json ?? {}, invalid)];
+    for (const list of genesis.lists) {
+      const entries = isRecord(json) ? json[list.field] : undefined;
+      if (entries === undefined || entries === null) continue;
+      const read = listType(list.entry).read(entries);
+      if (!read.ok) throw invalid(`${list.field}: ${read.fault}`);
+      updates.push(list.init(ctx, read.value, runTx) ?? []);
+    }
+    return updates.flat();
   } catch (cause) {
     if (isAppError(cause, "CONFIG_INVALID")) throw cause;
     throw invalid(cause instanceof Error ? cause.message : String(cause), cause);

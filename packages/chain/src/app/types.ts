@@ -1,3 +1,4 @@
+import type { ClientKey } from "@turnpike/base";
 import type { BlockRecord, Bytes } from "@turnpike/chain-store";
 import type { BlockInfo } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
@@ -26,8 +27,11 @@ export type GrpcAnswer =
 
 /** What answers `abci_query`. */
 export interface AbciQuerier {
-  /** @param heightBlocks undefined and 0: the newest */
-  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
+  /**
+   * @param heightBlocks undefined and 0: the newest
+   * @param client key under which the client's connections are counted; queries without one are those of one client
+   */
+  abciQuery(path: string, data: Bytes, heightBlocks?: bigint, client?: ClientKey): AppAnswer | Promise<AppAnswer>;
 }
 
 /**
@@ -46,22 +50,22 @@ export interface Application extends AbciQuerier {
    * Asks a query service by its gRPC path, such as `/pocket.shared.Query/Params`.
    * @param heightBlocks undefined and 0: the newest. One that is ahead, pruned or negative is refused with the SDK's text.
    */
-  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer | Promise<GrpcAnswer>;
+  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint, client?: ClientKey): GrpcAnswer | Promise<GrpcAnswer>;
   /** `abci_query` of the state: the modules' gRPC paths, `/store/{name}/key`, `/app/version`; the SDK's answer for others. */
-  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
+  abciQuery(path: string, data: Bytes, heightBlocks?: bigint, client?: ClientKey): AppAnswer | Promise<AppAnswer>;
   /** Runs a transaction on the newest state and keeps nothing, within a node's bounds; undefined: too many wait. */
-  simulate(tx: Bytes): Promise<TxResult | undefined>;
+  simulate(tx: Bytes, client?: ClientKey): Promise<TxResult | undefined>;
   /**
    * As {@link simulate}, with the answer encoded beside this thread: a `SimulateResponse`, or the JSON of `/app/simulate`. What fails
    * has no `encoded`. Undefined: too many wait.
    */
-  simulateEncoded?(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined>;
+  simulateEncoded?(tx: Bytes, form: "response" | "json", client?: ClientKey): Promise<EncodedSimulation | undefined>;
   /** Resolves when what simulates has started, where that is a thread: its start counts against no time limit of a call. */
   simulationsReady?(): Promise<void>;
   /** The API's JSON of a large message, made beside this thread; undefined when that cannot be now. */
-  apiJson?(typeName: string, bytes: Bytes): Promise<string | undefined>;
+  apiJson?(typeName: string, bytes: Bytes, client?: ClientKey): Promise<string | undefined>;
   /** A large message of the API read from its JSON beside this thread; undefined: too many wait. */
-  readApiJson?(typeName: string, json: Bytes): Promise<EncodedMessage | undefined>;
+  readApiJson?(typeName: string, json: Bytes, client?: ClientKey): Promise<EncodedMessage | undefined>;
 }
 
 /** The bytes of a message that was read, or why there is none. */

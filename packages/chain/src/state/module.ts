@@ -2,6 +2,7 @@ import type { DescMessage, Message, MessageInitShape, MessageShape } from "@bufb
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage } from "@turnpike/proto";
 import type { Context } from "./context.ts";
+import type { GenesisType } from "./genesis-types.ts";
 import type { Outcome, TxFault, TxResult } from "./outcome.ts";
 import { type Parsed, validated } from "./parsed.ts";
 import { ALL_COINS, type Spending } from "./spending.ts";
@@ -39,29 +40,37 @@ export type QueryAnswer<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly status: number; readonly text: string };
 
-/** What a module keeps in `app_state`. Made by {@link moduleGenesis}. */
+/** What a module keeps in `app_state`. */
 export interface ModuleGenesis {
+  /** The real chain's message; none where it has something else, which is one of the lists then. */
+  readonly message?: GenesisMessage;
+  /** Fields beside those of the message. */
+  readonly lists: readonly GenesisList[];
+}
+
+/** The real chain's message of a module's genesis. */
+export interface GenesisMessage {
   readonly schema: DescMessage;
   /** Fills the state; may name the chain's first validators. */
   init(ctx: Context, state: Message): readonly ValidatorUpdate[] | undefined;
   export(ctx: Context): Message;
-  readonly extra?: ExtraGenesis;
 }
 
-/** A field beside those of the real chain's message; an export leaves it out where there is nothing to keep. */
-export interface ExtraGenesis {
+/** A list of a module's genesis that the real chain's message does not have. Made by {@link genesisList}. */
+export interface GenesisList {
   readonly field: string;
-  /** Runs after the module's own `init`; without the field it does not run. @throws AppError CONFIG_INVALID */
-  init(ctx: Context, json: unknown): void;
-  /** Undefined for no field. */
-  export(ctx: Context): unknown;
-}
-
-/** What a module reads from `app_state` as JSON, where it is no proto message. */
-export interface JsonGenesis {
-  /** Fills the state; may run transactions of the genesis, and name the chain's first validators. */
-  init(ctx: Context, json: unknown, runTx: (bytes: Bytes) => TxResult): readonly ValidatorUpdate[] | undefined;
-  export(ctx: Context): unknown;
+  readonly entry: GenesisType<unknown>;
+  /**
+   * Fills the state after the message and the lists before it; may run transactions of the genesis, and name the chain's first
+   * validators. Without the field it does not run. @throws AppError CONFIG_INVALID
+   */
+  init(
+    ctx: Context,
+    entries: readonly unknown[],
+    runTx: (bytes: Bytes) => TxResult,
+  ): readonly ValidatorUpdate[] | undefined;
+  /** An export leaves out an empty list. */
+  export(ctx: Context): Iterable<unknown>;
 }
 
 /** One part of the state machine: a folder under `modules/`. Its name is also what its keys in the state begin with. */
@@ -72,7 +81,6 @@ export interface Module {
   /** By gRPC path. */
   readonly queries?: Readonly<Record<string, QueryHandler>>;
   readonly genesis?: ModuleGenesis;
-  readonly jsonGenesis?: JsonGenesis;
   beginBlock?(ctx: Context): void;
   endBlock?(ctx: Context): readonly ValidatorUpdate[] | undefined;
 }
@@ -126,13 +134,35 @@ export function moduleGenesis<Desc extends DescMessage>(
   parts: {
     init(ctx: Context, state: MessageShape<Desc>): readonly ValidatorUpdate[] | undefined;
     export(ctx: Context): MessageShape<Desc>;
-    readonly extra?: ExtraGenesis;
+    readonly lists?: readonly GenesisList[];
   },
 ): ModuleGenesis {
-  return {
+  const message: GenesisMessage = {
     schema,
     init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>),
     export: (ctx) => parts.export(ctx),
-    ...(parts.extra === undefined ? {} : { extra: parts.extra }),
+  };
+  return { message, lists: parts.lists ?? [] };
+}
+
+/** A list of a genesis of one type of entries. */
+export function genesisList<V>(
+  field: string,
+  entry: GenesisType<V>,
+  parts: {
+    init(
+      ctx: Context,
+      entries: readonly V[],
+      runTx: (bytes: Bytes) => TxResult,
+    ): readonly ValidatorUpdate[] | undefined;
+    export(ctx: Context): Iterable<V>;
+  },
+): GenesisList {
+  return {
+    field,
+    entry,
+    // The state machine gives a list only entries that its own type read.
+    init: (ctx, entries, runTx) => parts.init(ctx, entries as readonly V[], runTx),
+    export: (ctx) => parts.export(ctx),
   };
 }

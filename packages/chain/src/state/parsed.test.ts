@@ -123,7 +123,7 @@ suite("accounts that are paid are parsed once", () => {
       withPaid.map(({ typeName }) => typeName).sort(),
       SAMPLES.map(({ schema }) => schema.typeName).sort(),
     );
-    const genesis = modules.flatMap((module) => module.genesis?.schema ?? []);
+    const genesis = modules.flatMap((module) => module.genesis?.message?.schema ?? []);
     const types = new Map<string, DescMessage>();
     const walk = (schema: DescMessage): void => {
       if (types.has(schema.typeName)) return;

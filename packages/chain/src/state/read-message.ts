@@ -5,6 +5,7 @@ import {
   type Decoded,
   decodeMessage,
   findUnknownField,
+  fromApiJson,
   maxPartsOf,
   schemaOfTypeUrl,
   WireScanner,
@@ -100,4 +101,12 @@ export function readMessage<Desc extends DescMessage>(schema: Desc, bytes: Bytes
   if (!decoded.ok) return decoded;
   const fault = valuesFault(schema, decoded.message);
   return fault === undefined ? decoded : { ok: false, fault };
+}
+
+/** Reads a message of a genesis from its JSON: its form, then every value. */
+export function readJson<Desc extends DescMessage>(schema: Desc, json: unknown): Decoded<MessageShape<Desc>> {
+  const read = fromApiJson(schema, json);
+  if (!read.ok) return read;
+  const fault = valuesFault(schema, read.message);
+  return fault === undefined ? read : { ok: false, fault };
 }

@@ -1,8 +1,9 @@
-import { AppError, bytesToUtf8, isRecord, utf8ToBytes } from "@turnpike/base";
+import { AppError, bytesToUtf8, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { type Codec, keptCodec, noKey } from "./codecs.ts";
 import { Collection } from "./collection.ts";
 import { type Context, unmetered } from "./context.ts";
+import { type GenesisType, heightType, listType, recordType, textType } from "./genesis-types.ts";
 
 /** Name of the module that changes the rules, and of its part of the state. */
 export const UPGRADE_MODULE = "upgrade";
@@ -32,25 +33,31 @@ export interface AppliedRules {
 }
 
 const NAME = /^[^\0]{1,128}$/u;
-const HEIGHT = /^(0|[1-9]\d{0,18})$/;
+const ENTRY = recordType({
+  name: textType((name) => (NAME.test(name) ? undefined : "not a name of 1 to 128 characters")),
+  height: heightType,
+});
 
-/** Reads the list as it stands in a state or a genesis; undefined when it is none. */
-export function readAppliedRules(json: unknown): AppliedRules[] | undefined {
-  if (!Array.isArray(json)) return undefined;
-  const list: AppliedRules[] = [];
-  for (const item of json as readonly unknown[]) {
-    const { name, height } = isRecord(item) ? item : {};
-    if (typeof name !== "string" || !NAME.test(name) || typeof height !== "string" || !HEIGHT.test(height)) {
-      return undefined;
-    }
-    list.push({ name, heightBlocks: BigInt(height) });
-  }
-  return list;
+/** Rules in the list of a state or a genesis. */
+export const APPLIED_RULES: GenesisType<AppliedRules> = {
+  ...ENTRY,
+  read(json) {
+    const read = ENTRY.read(json);
+    return read.ok ? { ok: true, value: { name: read.value.name, heightBlocks: read.value.height } } : read;
+  },
+  write: ({ name, heightBlocks }) => ENTRY.write({ name, height: heightBlocks }),
+};
+const LIST = listType(APPLIED_RULES);
+
+/** Reads the list as it is in a state; undefined when it is not one. */
+export function readAppliedRules(json: unknown): readonly AppliedRules[] | undefined {
+  const read = LIST.read(json);
+  return read.ok ? read.value : undefined;
 }
 
-/** JSON of applied rules, as {@link readAppliedRules} reads it. */
-export function appliedRulesJson(list: readonly AppliedRules[]): { readonly name: string; readonly height: string }[] {
-  return list.map(({ name, heightBlocks }) => ({ name, height: `${heightBlocks}` }));
+/** JSON of applied rules, as a state and a genesis have it. */
+export function appliedRulesJson(list: readonly AppliedRules[]): unknown {
+  return LIST.write(list);
 }
 
 const listCodec: Codec<readonly AppliedRules[]> = {

@@ -1,4 +1,5 @@
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
+import { isRecord } from "@turnpike/base";
 import { ACCOUNT_PREFIX, VALIDATOR_PREFIX } from "@turnpike/crypto";
 import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "@turnpike/proto";
 import { parseAddress } from "./addresses.ts";
@@ -15,10 +16,12 @@ const LONGEST_SECONDS = 315_576_000_000n;
 type Fields = Record<string, unknown>;
 
 /** A message's text in the one form in which it is kept, or why the real chain's decoder refuses it. */
-type StrictText = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly fault: string };
+export type StrictText = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly fault: string };
 
 interface TextField {
   readonly localName: string;
+  /** Name of the group that the field is one case of. */
+  readonly oneof: string | undefined;
   readonly kind: TextKind;
 }
 
@@ -41,8 +44,10 @@ function planOf(schema: DescMessage): MessagePlan {
   const texts: TextField[] = [];
   const children = new Set<string>();
   for (const field of schema.fields) {
-    const kind = field.oneof === undefined ? textKindOf(field, schema) : undefined;
-    if (kind !== undefined && kind !== "text") texts.push({ localName: field.localName, kind });
+    const kind = textKindOf(field, schema);
+    if (kind !== undefined && kind !== "text") {
+      texts.push({ localName: field.localName, oneof: field.oneof?.localName, kind });
+    }
     if (field.message !== undefined) children.add(field.oneof?.localName ?? field.localName);
   }
   const plan = { time: TIMES[schema.typeName], texts, children: [...children] };
@@ -54,7 +59,8 @@ function isTime({ seconds, nanos }: Pick<Timestamp, "seconds" | "nanos">): boole
   return seconds >= FIRST_SECOND && seconds <= LAST_SECOND && nanos >= 0 && nanos < 1_000_000_000;
 }
 
-function strictText(text: string, kind: TextKind): StrictText {
+/** Reads a text of a message or a genesis. An empty one is for its module to refuse. */
+export function strictText(text: string, kind: TextKind): StrictText {
   if (text === "" || kind === "text") return { ok: true, text };
   if (kind === "account" || kind === "operator") {
     // An address in capitals is the same account; whether a text is an address at all is for the message to say.
@@ -69,9 +75,16 @@ function strictText(text: string, kind: TextKind): StrictText {
 }
 
 function textsFault(fieldsOfText: readonly TextField[], message: Message): string | undefined {
-  const fields = message as unknown as Fields;
-  for (const { localName, kind } of fieldsOfText) {
-    const value = fields[localName];
+  for (const { localName, oneof, kind } of fieldsOfText) {
+    let fields = message as unknown as Fields;
+    let name = localName;
+    if (oneof !== undefined) {
+      const group = fields[oneof];
+      if (!isRecord(group) || group["case"] !== localName) continue;
+      fields = group;
+      name = "value";
+    }
+    const value = fields[name];
     const texts = Array.isArray(value) ? (value as readonly unknown[]) : [value];
     for (const [i, text] of texts.entries()) {
       if (typeof text !== "string") continue;
@@ -79,7 +92,7 @@ function textsFault(fieldsOfText: readonly TextField[], message: Message): strin
       if (!strict.ok) return strict.fault;
       if (strict.text === text) continue;
       if (Array.isArray(value)) value[i] = strict.text;
-      else fields[localName] = strict.text;
+      else fields[name] = strict.text;
     }
   }
   return undefined;

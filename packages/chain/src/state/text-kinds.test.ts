@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DescMessage } from "@bufbuild/protobuf";
-import { tx } from "@turnpike/proto";
+import { auth, cryptoMultisig, tx } from "@turnpike/proto";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import { textKindOf } from "./text-kinds.ts";
 
 /** Every text of a transaction, of a message and of a module's genesis, by type. A new one has to be listed here. */
 const TEXTS: Readonly<Record<string, readonly string[]>> = {
   text: [
+    "cosmos.auth.v1beta1.ModuleAccount.name",
+    "cosmos.auth.v1beta1.ModuleAccount.permissions",
     "cosmos.authz.v1beta1.MsgRevoke.msg_type_url",
     "cosmos.bank.v1beta1.DenomUnit.aliases",
     "cosmos.bank.v1beta1.DenomUnit.denom",
@@ -36,6 +38,8 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
     "pocket.proof.MsgUpdateParam.name",
     "pocket.service.MsgTransferService.service_id",
     "pocket.service.MsgUpdateParam.name",
+    "pocket.service.RelayMiningDifficulty.service_id",
+    "pocket.service.ServiceComputeUnitsPerRelayUpdate.service_id",
     "pocket.session.MsgUpdateParam.name",
     "pocket.session.SessionHeader.service_id",
     "pocket.session.SessionHeader.session_id",
@@ -48,7 +52,6 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
     "pocket.shared.SupplierEndpoint.url",
     "pocket.shared.SupplierServiceConfig.service_id",
     "pocket.supplier.MsgUpdateParam.name",
-    "pocket.tokenomics.MsgUpdateParam.as_string",
     "pocket.tokenomics.MsgUpdateParam.name",
     "tendermint.types.ValidatorParams.pub_key_types",
   ],
@@ -63,6 +66,7 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
     "cosmos.staking.v1beta1.Validator.tokens",
   ],
   account: [
+    "cosmos.auth.v1beta1.BaseAccount.address",
     "cosmos.auth.v1beta1.MsgUpdateParams.authority",
     "cosmos.authz.v1beta1.GrantAuthorization.grantee",
     "cosmos.authz.v1beta1.GrantAuthorization.granter",
@@ -113,10 +117,12 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
     "pocket.gateway.MsgUpdateGatewayMetadata.address",
     "pocket.gateway.MsgUpdateParam.authority",
     "pocket.gateway.MsgUpdateParams.authority",
+    "pocket.proof.Claim.supplier_operator_address",
     "pocket.proof.MsgCreateClaim.supplier_operator_address",
     "pocket.proof.MsgSubmitProof.supplier_operator_address",
     "pocket.proof.MsgUpdateParam.authority",
     "pocket.proof.MsgUpdateParams.authority",
+    "pocket.proof.Proof.supplier_operator_address",
     "pocket.service.MsgAddService.owner_address",
     "pocket.service.MsgTransferService.new_owner_address",
     "pocket.service.MsgTransferService.owner_address",
@@ -139,6 +145,7 @@ const TEXTS: Readonly<Record<string, readonly string[]>> = {
     "pocket.supplier.MsgUnstakeSupplier.signer",
     "pocket.supplier.MsgUpdateParam.authority",
     "pocket.supplier.MsgUpdateParams.authority",
+    "pocket.tokenomics.MsgUpdateParam.as_string",
     "pocket.tokenomics.MsgUpdateParam.authority",
     "pocket.tokenomics.MsgUpdateParams.authority",
     "pocket.tokenomics.Params.dao_reward_address",
@@ -188,12 +195,58 @@ function textsOf(roots: readonly DescMessage[]): Record<string, string[]> {
   return Object.fromEntries(Object.entries(texts).map(([kind, names]) => [kind, names.sort()]));
 }
 
+/** Every text of the lists that a genesis has beside the real chain's messages, by type. */
+const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  account: [
+    "auth.unordered_nonces.address",
+    "proof.held_claims.supplier_operator_address",
+    "session.records_history.application.key",
+    "session.records_history.service_owner.value",
+    "supplier.never_served_operators",
+  ],
+  text: [
+    "proof.held_claims.session_id",
+    "session.records_history.application.record",
+    "session.records_history.proof_params.key",
+    "session.records_history.proof_params.record",
+    "session.records_history.service_owner.key",
+    "session.records_history.service_owner.record",
+    "session.records_history.tokenomics_params.key",
+    "session.records_history.tokenomics_params.record",
+    "upgrade.rules.name",
+  ],
+};
+
 test("every text of messages and genesis has its type", () => {
   const { modules } = pocketMachine({ gasPrices: [] });
   const roots: DescMessage[] = [tx.TxRawSchema, tx.TxBodySchema, tx.AuthInfoSchema];
+  // What the `Any`s of accounts and signers hold.
+  roots.push(auth.BaseAccountSchema, auth.ModuleAccountSchema, cryptoMultisig.LegacyAminoPubKeySchema);
   for (const { messages = {}, genesis } of modules) {
     for (const { schema } of Object.values(messages)) roots.push(schema);
-    if (genesis !== undefined) roots.push(genesis.schema);
+    if (genesis?.message !== undefined) roots.push(genesis.message.schema);
+    for (const { entry } of genesis?.lists ?? []) roots.push(...entry.schemas);
   }
   assert.deepEqual(textsOf(roots), TEXTS);
+});
+
+test("every text of a genesis' lists has its type", () => {
+  const texts: Record<string, string[]> = {};
+  for (const { name, genesis } of pocketMachine({ gasPrices: [] }).modules) {
+    for (const { field, entry } of genesis?.lists ?? []) {
+      for (const [path, kind] of Object.entries(entry.texts)) {
+        texts[kind] ??= [];
+        texts[kind].push([name, field, path].filter((part) => part !== "").join("."));
+      }
+    }
+  }
+  assert.deepEqual(Object.fromEntries(Object.entries(texts).map(([kind, names]) => [kind, names.sort()])), LIST_TEXTS);
+});
+
+test("every module with a state has a genesis that is read by these types", () => {
+  const { modules } = pocketMachine({ gasPrices: [] });
+  assert.deepEqual(
+    modules.filter(({ genesis }) => genesis === undefined).map(({ name }) => name),
+    [],
+  );
 });

@@ -42,12 +42,19 @@ const OPERATOR_MESSAGES: ReadonlySet<string> = new Set([
   "cosmos.staking.v1beta1.LastValidatorPower",
 ]);
 
+/** Texts of which the type is that of an address, although their names do not say so. */
+const ACCOUNT_TEXTS: ReadonlySet<string> = new Set([
+  // The only parameter of settlement that is a text.
+  "pocket.tokenomics.MsgUpdateParam.as_string",
+]);
+
 /** Type of a text field; undefined for a field of another type. */
 export function textKindOf(field: DescField, schema: DescMessage): TextKind | undefined {
   if (!("scalar" in field) || field.scalar !== ScalarType.STRING) return undefined;
   const mark = numberMark(field);
   if (mark !== undefined) return mark === "Int" ? "integer" : "decimal";
   if (OPERATOR_FIELDS.has(field.name)) return "operator";
+  if (ACCOUNT_TEXTS.has(`${schema.typeName}.${field.name}`)) return "account";
   if (!ACCOUNT_FIELDS.has(field.name)) return "text";
   return OPERATOR_MESSAGES.has(schema.typeName) ? "operator" : "account";
 }

@@ -178,7 +178,7 @@ suite("query threads", () => {
     const short = [threads.ask(WORK), threads.ask(allApplications({ limit: 100n, key: Uint8Array.of(1) }))];
     assert.deepEqual(
       one.got.map((request) => request.kind === "work" && request.id),
-      [1, 66, 67],
+      [1, 71, 72],
     );
     one.answer(300);
     one.answer(1);
@@ -198,6 +198,36 @@ suite("query threads", () => {
     assert.equal(threads.waiting, 0);
   });
 
+  test("attack: one client fills all places of heavy work; others get theirs, and their turn", async () => {
+    const { threads, started } = begin({ maxUnderWay: 64, maxWaiting: 1_000 });
+    const list = allApplications({ limit: 10_000n });
+    const flood = Array.from({ length: 65 }, () => threads.ask(list, { client: "192.0.2.1" }));
+    const others = ["198.51.100.1", "198.51.100.1", undefined].map((client) => threads.ask(list, { client }));
+    assert.deepEqual(await Promise.all(flood.slice(62)), Array(3).fill({ kind: "busy" }));
+    assert.deepEqual(await threads.ask(list, { client: "192.0.2.1" }), { kind: "busy" }, "the total stays bounded");
+    const one = thread(started, 0);
+    const order: number[] = [];
+    while (one.got.length > 0) {
+      for (const request of one.got) if (request.kind === "work") order.push(request.id);
+      one.answer(300);
+    }
+    assert.deepEqual(order.slice(0, 8), [1, 2, 66, 68, 3, 67, 4, 5]);
+    assert.ok((await Promise.all(others)).every(({ kind }) => kind === "grpc"));
+    assert.equal(threads.waiting, 0);
+  });
+
+  test("attack: one client's short work leaves room for that of others", async () => {
+    const { threads, started } = begin({ maxWaiting: 10 });
+    const flood = Array.from({ length: 10 }, () => threads.ask(WORK, { client: "192.0.2.1" }));
+    const other = threads.ask(WORK, { client: "198.51.100.1" });
+    assert.deepEqual(await flood[9], { kind: "busy" });
+    const one = thread(started, 0);
+    for (let i = 0; i < 3; i++) one.answer(1);
+    assert.equal((await other).kind, "grpc");
+    while (one.got.length > 0) one.answer(1);
+    assert.equal((await Promise.all(flood)).filter(({ kind }) => kind === "grpc").length, 9);
+  });
+
   test("too much work is refused at once, and what waited too long before its turn", async () => {
     const { threads, started, clock } = begin({ maxWaiting: 2 });
     const [first, second, third] = [threads.ask(WORK), threads.ask(WORK), threads.ask(WORK)];
@@ -213,9 +243,11 @@ suite("query threads", () => {
     const { threads, started } = begin();
     const fresh: boolean[] = [];
     const ask = () =>
-      threads.ask(WORK, (isFresh) => {
-        fresh.push(isFresh);
-        return [];
+      threads.ask(WORK, {
+        before(isFresh) {
+          fresh.push(isFresh);
+          return [];
+        },
       });
     const [first, second, third] = [ask(), ask(), ask()];
     thread(started, 0).emit("error", new Error("out of memory"));

@@ -1,6 +1,15 @@
 import timers from "node:timers/promises";
 import { Worker } from "node:worker_threads";
-import { AppError, type Clock, type Log, type Metrics, noMetrics, systemClock } from "@turnpike/base";
+import {
+  AppError,
+  type ClientKey,
+  ClientQueue,
+  type Clock,
+  type Log,
+  type Metrics,
+  noMetrics,
+  systemClock,
+} from "@turnpike/base";
 import { chainQueriesWaiting, chainQueryThreadsLostTotal } from "../metrics.ts";
 import type { ThreadAnswer, ThreadData, ThreadReply, ThreadRequest, ThreadWork } from "./messages.ts";
 import { WorkCosts, type WorkKind } from "./work-costs.ts";
@@ -10,7 +19,7 @@ export interface QueryThreadsOptions extends ThreadData {
   readonly threads: number;
   /** Work that a thread has at one time: with more than one it goes on while the node's thread makes a block. */
   readonly maxUnderWay: number;
-  /** Most work that waits or is under way, over all threads. */
+  /** Maximum work that waits or is under way, over all threads, without heavy work that waits. */
   readonly maxWaiting: number;
   /** What waited longer than this before its turn is refused. */
   readonly maxWaitMs: number;
@@ -25,6 +34,14 @@ export interface QueryThreadsModules {
   readonly clock?: Clock;
   /** Starts a thread; by default one of `query-thread.ts`. */
   readonly start?: (data: ThreadData) => ThreadPort;
+}
+
+/** Origin of work, and what a thread needs for it. */
+export interface AskOptions {
+  /** Key under which the client's connections are counted. Work without one is that of one client. */
+  readonly client?: ClientKey;
+  /** Nothing by default. */
+  readonly before?: Before;
 }
 
 /** What became of work: an answer, or none because too much waits. */
@@ -53,7 +70,7 @@ interface Thread {
 }
 
 const HEAP_MB = 512;
-/** Heavy work that waits; each takes up to some hundreds of milliseconds. */
+/** Heavy work that waits, of all clients; each takes up to some hundreds of milliseconds. */
 const MAX_HEAVY_WAITING = 64;
 /** A thread that starts loads its modules and opens the store: a second or two, more on a cold disk. */
 const MAX_START_MS = 60_000;
@@ -80,10 +97,9 @@ export class QueryThreads implements AsyncDisposable {
   readonly #threads = new Set<Thread>();
   readonly #ending = new Set<Promise<unknown>>();
   readonly #costs = new WorkCosts();
-  #waiting: Job[] = [];
-  #taken = 0;
+  readonly #short = new ClientQueue<Job>();
   // A thread has one of these at a time, so that short work waits for one of them at most.
-  #heavy: Job[] = [];
+  readonly #heavy = new ClientQueue<Job>();
   #nextId = 1;
   #isClosed = false;
 
@@ -100,7 +116,7 @@ export class QueryThreads implements AsyncDisposable {
   get waiting(): number {
     let running = 0;
     for (const { jobs } of this.#threads) running += jobs.size;
-    return this.#waiting.length - this.#taken + this.#heavy.length + running;
+    return this.#short.size + this.#heavy.size + running;
   }
 
   /** Starts the threads that are not there yet: otherwise the first work waits until one has loaded its modules. */
@@ -118,17 +134,20 @@ export class QueryThreads implements AsyncDisposable {
     timer.abort();
   }
 
-  /** Asks a thread, and starts one where there are fewer than may be. Never rejects. */
-  ask(work: ThreadWork, before: Before = () => []): Promise<WorkOutcome> {
-    if (this.#isClosed || this.waiting >= this.#opts.maxWaiting) return Promise.resolve({ kind: "busy" });
+  /**
+   * Asks a thread, and starts one where there are fewer than may be. Clients are served round-robin. When too much waits, the last work of the
+   * client with most of it is refused, which may be this one. Never rejects.
+   */
+  ask(work: ThreadWork, { client, before = () => [] }: AskOptions = {}): Promise<WorkOutcome> {
+    if (this.#isClosed) return Promise.resolve({ kind: "busy" });
     const workKind = this.#costs.kindOf(work);
     const isHeavy = workKind !== undefined && this.#costs.isHeavy(workKind);
-    if (isHeavy && this.#heavy.length >= MAX_HEAVY_WAITING) return Promise.resolve({ kind: "busy" });
+    const queue = isHeavy ? this.#heavy : this.#short;
     return new Promise((resolve) => {
       const askedMs = this.#clock.monotonicMs();
-      const job = { id: this.#nextId++, work, before, askedMs, resolve, workKind, isHeavy };
-      if (isHeavy) this.#heavy.push(job);
-      else this.#waiting.push(job);
+      queue.add(client, { id: this.#nextId++, work, before, askedMs, resolve, workKind, isHeavy });
+      const isFull = isHeavy ? queue.size > MAX_HEAVY_WAITING : this.waiting - this.#heavy.size > this.#opts.maxWaiting;
+      if (isFull) queue.dropLast(client)?.resolve({ kind: "busy" });
       this.#next();
     });
   }
@@ -136,10 +155,7 @@ export class QueryThreads implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     const underWay = [...this.#threads].flatMap(({ jobs }) => [...jobs.values()]);
-    const jobs = [...this.#waiting.slice(this.#taken), ...this.#heavy, ...underWay];
-    this.#heavy = [];
-    this.#waiting = [];
-    this.#taken = 0;
+    const jobs = [...this.#short.clear(), ...this.#heavy.clear(), ...underWay];
     for (const { resolve } of jobs) resolve({ kind: "busy" });
     const ends = [...this.#threads].map(async ({ port, opened }) => {
       port.ref();
@@ -199,19 +215,19 @@ export class QueryThreads implements AsyncDisposable {
   #next(): void {
     this.#metrics.set(chainQueriesWaiting, this.waiting, { threads: this.#opts.name });
     // Short work that never ends must not keep long work waiting for ever.
-    while (this.#isOverdue(this.#heavy[0]) && this.#handOn(true, () => this.#heavy.shift()));
-    while (this.#waiting.length > this.#taken && this.#handOn(false, () => this.#take()));
-    while (this.#heavy.length > 0 && this.#handOn(true, () => this.#heavy.shift()));
+    while (this.#isOverdue(this.#heavy.peek()) && this.#handOn(true, this.#heavy));
+    while (this.#short.size > 0 && this.#handOn(false, this.#short));
+    while (this.#heavy.size > 0 && this.#handOn(true, this.#heavy));
   }
 
   #isOverdue(job: Job | undefined): boolean {
     return job !== undefined && this.#clock.monotonicMs() - job.askedMs >= this.#opts.maxWaitMs / 2;
   }
 
-  /** Gives a thread the next work; false when none has room for it. */
-  #handOn(isHeavy: boolean, take: () => Job | undefined): boolean {
+  /** Gives a thread the next work of a queue; false when none has room for it. */
+  #handOn(isHeavy: boolean, queue: ClientQueue<Job>): boolean {
     const thread = this.#idle(isHeavy);
-    const job = thread === undefined ? undefined : take();
+    const job = thread === undefined ? undefined : queue.take();
     if (thread === undefined || job === undefined) return false;
     if (this.#clock.monotonicMs() - job.askedMs > this.#opts.maxWaitMs) {
       job.resolve({ kind: "busy" });
@@ -223,16 +239,6 @@ export class QueryThreads implements AsyncDisposable {
     const request: ThreadRequest = { kind: "work", id: job.id, work: job.work };
     thread.port.postMessage(request);
     return true;
-  }
-
-  // Taken from the front by its index: a long list is not moved for every job.
-  #take(): Job | undefined {
-    const job = this.#waiting[this.#taken++];
-    if (job === undefined || this.#taken > this.#opts.maxWaiting) {
-      this.#waiting = this.#waiting.slice(this.#taken);
-      this.#taken = 0;
-    }
-    return job;
   }
 }
 

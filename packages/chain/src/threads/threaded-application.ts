@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { ClientKey, Clock, Log, Metrics } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import type { ChainApp, CheckObserver, MempoolState } from "../app/chain-app.ts";
 import { abciFault, abciOfStatus } from "../app/query-answers.ts";
@@ -118,22 +118,22 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     return this.#application.latestAppHash();
   }
 
-  async grpcQuery(path: string, request: Bytes, heightBlocks = 0n): Promise<GrpcAnswer> {
-    const outcome = await this.#queries.ask({ kind: "grpc", path, data: request, heightBlocks });
+  async grpcQuery(path: string, request: Bytes, heightBlocks = 0n, client?: ClientKey): Promise<GrpcAnswer> {
+    const outcome = await this.#queries.ask({ kind: "grpc", path, data: request, heightBlocks }, { client });
     return outcome.kind === "grpc" ? outcome.answer : refused(outcome);
   }
 
-  async abciQuery(path: string, data: Bytes, heightBlocks = 0n): Promise<AppAnswer> {
-    const outcome = await this.#queries.ask({ kind: "abci", path, data, heightBlocks });
+  async abciQuery(path: string, data: Bytes, heightBlocks = 0n, client?: ClientKey): Promise<AppAnswer> {
+    const outcome = await this.#queries.ask({ kind: "abci", path, data, heightBlocks }, { client });
     return outcome.kind === "abci" ? outcome.answer : abciOfStatus(refused(outcome));
   }
 
-  async simulate(tx: Bytes): Promise<TxResult | undefined> {
-    return (await this.#queued(tx, "result"))?.result;
+  async simulate(tx: Bytes, client?: ClientKey): Promise<TxResult | undefined> {
+    return (await this.#queued(tx, "result", client))?.result;
   }
 
-  simulateEncoded(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined> {
-    return this.#queued(tx, form);
+  simulateEncoded(tx: Bytes, form: "response" | "json", client?: ClientKey): Promise<EncodedSimulation | undefined> {
+    return this.#queued(tx, form, client);
   }
 
   /** Resolves when the thread of simulations has started, so that a caller's time limit is for the simulation alone. */
@@ -141,13 +141,13 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     return this.#simulating.opened();
   }
 
-  async apiJson(typeName: string, bytes: Bytes): Promise<string | undefined> {
-    const outcome = await this.#queries.ask({ kind: "json", typeName, bytes });
+  async apiJson(typeName: string, bytes: Bytes, client?: ClientKey): Promise<string | undefined> {
+    const outcome = await this.#queries.ask({ kind: "json", typeName, bytes }, { client });
     return outcome.kind === "json" ? outcome.text : undefined;
   }
 
-  async readApiJson(typeName: string, json: Bytes): Promise<EncodedMessage | undefined> {
-    const outcome = await this.#queries.ask({ kind: "read-json", typeName, json });
+  async readApiJson(typeName: string, json: Bytes, client?: ClientKey): Promise<EncodedMessage | undefined> {
+    const outcome = await this.#queries.ask({ kind: "read-json", typeName, json }, { client });
     if (outcome.kind === "fault") throw faultOfThread(outcome);
     return outcome.kind === "read-json" ? outcome.message : undefined;
   }
@@ -164,17 +164,18 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     await Promise.all([this.#queries[Symbol.asyncDispose](), this.#simulating[Symbol.asyncDispose]()]);
   }
 
-  async #queued(tx: Bytes, form: SimulationWork["form"]): Promise<EncodedSimulation | undefined> {
+  async #queued(tx: Bytes, form: SimulationWork["form"], client: ClientKey): Promise<EncodedSimulation | undefined> {
     const tooLarge = this.#simulations.sizeFault(tx);
     if (tooLarge !== undefined) return { result: tooLarge, encoded: undefined };
-    return this.#simulations.run(tx, (bytes, maxGas) => this.#simulate(bytes, maxGas, form));
+    return this.#simulations.run(tx, (bytes, maxGas) => this.#simulate(bytes, maxGas, form), client);
   }
 
   async #simulate(tx: Bytes, maxGas: bigint, form: SimulationWork["form"]): Promise<EncodedSimulation | undefined> {
     const most = this.#application.maxBlockGas;
     const gas = most >= 0n && most < maxGas ? most : maxGas;
     const work = { kind: "simulate", tx, maxGas: gas, form } as const;
-    const outcome = await this.#simulating.ask(work, (isFresh) => this.#pendingChecks.requests(isFresh));
+    const before = (isFresh: boolean): ThreadRequest[] => this.#pendingChecks.requests(isFresh);
+    const outcome = await this.#simulating.ask(work, { before });
     if (outcome.kind === "simulate") return outcome;
     if (outcome.kind === "fault") throw faultOfThread(outcome);
     if (outcome.kind !== "late") return undefined;

@@ -18,16 +18,20 @@ export function exportOf(chain: LiveChain): AppState {
 /** Changes one to three places of one or two modules' parts; undefined when the change cannot be written as JSON. */
 export function changedGenesis(appState: AppState, seed: string): AppState | undefined {
   const chance = chanceOf(`genesis ${seed}`);
-  const [first, ...others] = modules.filter(({ genesis }) => genesis !== undefined);
+  const [first, ...others] = modules.filter(({ genesis }) => genesis?.message !== undefined);
   const changed: Record<string, unknown> = { ...appState };
   for (let i = chance.often(0.8) ? 1 : 2; i > 0 && first !== undefined; i--) {
     const { name, genesis } = chance.pick([first, ...others]);
-    if (genesis === undefined) continue;
-    const read = fromApiJson(genesis.schema, changed[name] ?? {});
+    if (genesis?.message === undefined) continue;
+    const { schema } = genesis.message;
+    const lists = new Set(genesis.lists.map(({ field }) => field));
+    const parts = Object.entries((changed[name] ?? {}) as object);
+    const read = fromApiJson(schema, Object.fromEntries(parts.filter(([field]) => !lists.has(field))));
     if (!read.ok) return undefined;
-    mutate(chance, genesis.schema, read.message);
+    mutate(chance, schema, read.message);
     try {
-      changed[name] = toApiJson(genesis.schema, read.message);
+      const json = toApiJson(schema, read.message) as object;
+      changed[name] = { ...json, ...Object.fromEntries(parts.filter(([field]) => lists.has(field))) };
     } catch {
       return undefined;
     }

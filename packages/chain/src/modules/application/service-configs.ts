@@ -1,8 +1,9 @@
 import { application, createMessage, shared } from "@turnpike/proto";
 import { nextSessionStartHeight } from "@turnpike/protocol";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import { compactText } from "../../state/go-text.ts";
 import type { Parsed } from "../../state/parsed.ts";
+import { heightsBeforeUnsettled } from "../session/history.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParams } from "../shared/state.ts";
 
@@ -25,7 +26,8 @@ function sameServices(a: readonly Config[], b: readonly Config[]): boolean {
 
 /**
  * An application with other services. The history begins with the first change: the present ones count from height 1, and
- * end where the next session starts, which is where the new ones begin.
+ * end where the next session starts, which is where the new ones begin. Those that ended before all unsettled sessions leave
+ * it, so that it has one change for each session that is not settled: every claim and every stake message reads it.
  */
 export function withServices(
   ctx: Context,
@@ -45,9 +47,12 @@ export function withServices(
     app.serviceConfigHistory.length > 0
       ? app.serviceConfigHistory
       : app.serviceConfigs.map((service) => update(service, 1n));
+  // The real chain prunes nothing: what it costs is not the message's gas.
+  const isOver = heightsBeforeUnsettled(unmetered(ctx));
   // A second change in the same session replaces the first.
-  const kept = history
+  const earlier = history
     .filter(({ service, activationHeight }) => service !== undefined && activationHeight !== from)
+    .filter(({ deactivationHeight: end }) => end === 0n || !isOver(end - 1n))
     .map((one) => (one.deactivationHeight === 0n ? { ...one, deactivationHeight: from } : one));
-  return { ...changed, serviceConfigHistory: [...kept, ...services.map((service) => update(service, from))] };
+  return { ...changed, serviceConfigHistory: [...earlier, ...services.map((service) => update(service, from))] };
 }

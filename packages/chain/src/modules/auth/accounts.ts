@@ -1,11 +1,22 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { AppError, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { type Any, AnySchema, auth, createMessage, decodeMessage, packAny, typeUrlOf } from "@turnpike/proto";
+import {
+  type Any,
+  AnySchema,
+  auth,
+  createMessage,
+  type Decoded,
+  decodeMessage,
+  packAny,
+  typeUrlOf,
+} from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { keptCodec, messageCodec, noKey, pairCodec, rawCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { readAny } from "../../state/read-message.ts";
 
 /** Name of the module, and of its part of the state. */
 export const AUTH_MODULE = "auth";
@@ -66,18 +77,23 @@ export function getAuthParams(ctx: Context): auth.Params {
   return authParams.get(ctx, undefined) ?? DEFAULT_AUTH_PARAMS;
 }
 
+type ReadInner = <Desc extends DescMessage>(schema: Desc, any: Any) => Decoded<MessageShape<Desc>>;
+
 /** Reads an account out of its `Any`; undefined for another type. */
-export function unpackAccount(any: Any): Account | undefined {
+export function unpackAccount(any: Any, readInner: ReadInner = readAny): Account | undefined {
   if (any.typeUrl === BASE_URL) {
-    const decoded = decodeMessage(auth.BaseAccountSchema, any.value);
+    const decoded = readInner(auth.BaseAccountSchema, any);
     return decoded.ok ? { base: decoded.message } : undefined;
   }
   if (any.typeUrl !== MODULE_URL) return undefined;
-  const decoded = decodeMessage(auth.ModuleAccountSchema, any.value);
+  const decoded = readInner(auth.ModuleAccountSchema, any);
   if (!decoded.ok || decoded.message.baseAccount === undefined) return undefined;
   const { baseAccount, name, permissions } = decoded.message;
   return { base: baseAccount, module: { name, permissions } };
 }
+
+// What the state holds was read when it was written.
+const readStored: ReadInner = (schema, { value }) => decodeMessage(schema, value);
 
 /** The `Any` of an account. */
 export function packAccount({ base, module: owner }: Account): Any {
@@ -99,7 +115,7 @@ const unpacked = new WeakMap<Any, Account>();
 export function getAccount(ctx: Context, address: Bytes): Account | undefined {
   const any = accountsByAddress.get(ctx, address);
   if (any === undefined) return undefined;
-  const account = unpacked.get(any) ?? unpackAccount(any);
+  const account = unpacked.get(any) ?? unpackAccount(any, readStored);
   if (account === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { account: addressText(address) } });
   unpacked.set(any, account);
   return account;

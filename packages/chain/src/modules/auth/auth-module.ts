@@ -2,7 +2,7 @@ import { auth, createMessage, typeUrlOf } from "@turnpike/proto";
 import { type Module, messageHandler } from "../../state/module.ts";
 import { done, fail, SDK } from "../../state/outcome.ts";
 import { AUTH_MODULE, authParams, removeExpiredNonces } from "./accounts.ts";
-import { exportAuth, initAuth, type ModuleAccounts } from "./genesis.ts";
+import { authGenesis, type ModuleAccounts } from "./genesis.ts";
 import { paramsFault } from "./params.ts";
 import { authQueries } from "./queries.ts";
 
@@ -40,7 +40,7 @@ export function authModule({ moduleAccounts, authority }: AuthOptions): Module {
       ),
     },
     queries: authQueries(Object.keys(moduleAccounts)),
-    jsonGenesis: { init: (ctx, json) => initAuth(ctx, json, moduleAccounts), export: exportAuth },
+    genesis: authGenesis(moduleAccounts),
     beginBlock: removeExpiredNonces,
   };
 }

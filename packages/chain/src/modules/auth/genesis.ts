@@ -1,7 +1,9 @@
-import { AppError, bytesEqual, isRecord } from "@turnpike/base";
-import { auth, createMessage, fromApiJson, toApiJson } from "@turnpike/proto";
+import { AppError, bytesEqual } from "@turnpike/base";
+import { auth, createMessage } from "@turnpike/proto";
 import { addressText, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { addressType, numberType, recordType, type ValueOf } from "../../state/genesis-types.ts";
+import { genesisList, type ModuleGenesis, moduleGenesis } from "../../state/module.ts";
 import { accountKeyAddress, isKnownKeyType, readAccountKey } from "./account-keys.ts";
 import {
   accountsByAddress,
@@ -22,8 +24,11 @@ export type ModuleAccounts = Readonly<Record<string, readonly string[]>>;
 
 // Room for every account that will ever come, and for the codec's 64 bits.
 const MOST_NUMBER = 1n << 62n;
-const NANOS = /^\d{1,18}$|^[1-8]\d{18}$/;
-const NONCES = "unordered_nonces";
+const MAX_NANOS = 9n * 10n ** 18n - 1n;
+const NONCE = recordType({
+  address: addressType,
+  timeout_nanos: numberType((nanos) => (nanos <= MAX_NANOS ? undefined : `more than ${MAX_NANOS}`)),
+});
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the accounts is not valid: ${why}.` });
@@ -63,47 +68,41 @@ function addAccounts(ctx: Context, state: auth.GenesisState): void {
   }
 }
 
-function addNonces(ctx: Context, list: unknown): void {
-  if (!Array.isArray(list)) throw invalid(`${NONCES} is no list`);
-  for (const item of list as readonly unknown[]) {
-    const { address: text, timeout_nanos: nanos } = isRecord(item) ? item : {};
-    const address = typeof text === "string" ? parseAddress(text) : undefined;
-    const isTime = typeof nanos === "string" && NANOS.test(nanos);
-    if (address?.ok !== true || !isTime || !addUnorderedNonce(ctx, address.value, BigInt(nanos))) {
-      throw invalid(`an entry of ${NONCES}`);
+function addNonces(ctx: Context, nonces: readonly ValueOf<typeof NONCE>[]): undefined {
+  for (const { address: text, timeout_nanos: timeoutNanos } of nonces) {
+    const address = parseAddress(text);
+    if (!address.ok || !addUnorderedNonce(ctx, address.value, timeoutNanos)) {
+      throw invalid(`unordered_nonces has ${timeoutNanos} of ${text} twice`);
     }
   }
 }
 
-/**
- * Fills the state from a genesis: that of the SDK, and as `unordered_nonces` the unordered transactions that can still be
- * repeated, which the SDK's has no place for.
- * @throws AppError CONFIG_INVALID
- */
-export function initAuth(ctx: Context, json: unknown, moduleAccounts: ModuleAccounts): undefined {
-  const { [NONCES]: nonces = [], ...rest } = isRecord(json) ? json : {};
-  const read = fromApiJson(auth.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
-  if (!read.ok) throw invalid(read.fault);
-  const state = read.message;
-  const params = state.params ?? DEFAULT_AUTH_PARAMS;
-  const fault = paramsFault(params);
-  if (fault !== undefined) throw invalid(fault);
-  authParams.set(ctx, undefined, params);
-  addAccounts(ctx, state);
-  for (const [name, permissions] of Object.entries(moduleAccounts)) ensureModuleAccount(ctx, name, permissions);
-  addNonces(ctx, nonces);
+function* exportNonces(ctx: Context): Generator<ValueOf<typeof NONCE>> {
+  for (const [[timeoutNanos, signer]] of unorderedNonces.entries(ctx)) {
+    yield { address: addressText(signer), timeout_nanos: timeoutNanos };
+  }
 }
 
-/** What {@link initAuth} makes the same state of. */
-export function exportAuth(ctx: Context): Record<string, unknown> {
-  const state = createMessage(auth.GenesisStateSchema, {
-    params: getAuthParams(ctx),
-    accounts: [...accountsByAddress.entries(ctx)].map(([, any]) => any),
+/**
+ * Genesis of the accounts: that of the SDK, and as `unordered_nonces` the unordered transactions that can still be repeated,
+ * which the SDK's has no place for.
+ */
+export function authGenesis(moduleAccounts: ModuleAccounts): ModuleGenesis {
+  return moduleGenesis(auth.GenesisStateSchema, {
+    init(ctx, state) {
+      const params = state.params ?? DEFAULT_AUTH_PARAMS;
+      const fault = paramsFault(params);
+      if (fault !== undefined) throw invalid(fault);
+      authParams.set(ctx, undefined, params);
+      addAccounts(ctx, state);
+      for (const [name, permissions] of Object.entries(moduleAccounts)) ensureModuleAccount(ctx, name, permissions);
+      return undefined;
+    },
+    export: (ctx) =>
+      createMessage(auth.GenesisStateSchema, {
+        params: getAuthParams(ctx),
+        accounts: [...accountsByAddress.entries(ctx)].map(([, any]) => any),
+      }),
+    lists: [genesisList("unordered_nonces", NONCE, { init: addNonces, export: exportNonces })],
   });
-  const nonces = [...unorderedNonces.entries(ctx)].map(([[timeoutNanos, signer]]) => ({
-    address: addressText(signer),
-    timeout_nanos: timeoutNanos.toString(),
-  }));
-  const json = toApiJson(auth.GenesisStateSchema, state) as Record<string, unknown>;
-  return nonces.length === 0 ? json : { ...json, [NONCES]: nonces };
 }

@@ -1,8 +1,9 @@
-import { AppError, bytesToUtf8, isRecord, utf8ToBytes } from "@turnpike/base";
+import { AppError, bytesToUtf8, utf8ToBytes } from "@turnpike/base";
 import { isSessionEnd } from "@turnpike/protocol";
 import { type Codec, endedTextCodec, pairCodec, textCodec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { heightType, numberType, recordType, type ValueOf } from "../../state/genesis-types.ts";
 import { getSharedParams } from "../shared/state.ts";
 import { type claimKey, PROOF_MODULE } from "./state.ts";
 
@@ -18,32 +19,33 @@ export interface HeldClaim {
 /** A claim waits twice as long after each failure: a hundred blocks at first, and some 100,000 in the end. */
 const FIRST_WAIT_BLOCKS = 100n;
 const MAX_DOUBLINGS = 10;
-const HEIGHT = /^\d{1,19}$/;
+const MAX_TRIES = 1n << 32n;
 
-const heightOf = (json: unknown): bigint | undefined =>
-  typeof json === "string" && HEIGHT.test(json) ? BigInt(json) : undefined;
+/** Fields of a held claim in a state or a genesis. */
+export const HELD_CLAIM_FIELDS = {
+  since_height: heightType,
+  retry_height: heightType,
+  tries: numberType((tries) => (tries <= MAX_TRIES ? undefined : `more than ${MAX_TRIES}`)),
+};
+const HELD_CLAIM = recordType(HELD_CLAIM_FIELDS);
+type Fields = ValueOf<typeof HELD_CLAIM>;
 
-/** JSON of a held claim, as {@link readHeldClaim} reads it. */
-export function heldClaimJson({ sinceHeight, retryHeight, tries }: HeldClaim): Record<string, string> {
-  return { since_height: `${sinceHeight}`, retry_height: `${retryHeight}`, tries: `${tries}` };
+/** Fields of a held claim, as {@link heldClaimOf} reads them. */
+export function fieldsOfHeldClaim({ sinceHeight, retryHeight, tries }: HeldClaim): Fields {
+  return { since_height: sinceHeight, retry_height: retryHeight, tries: BigInt(tries) };
 }
 
-/** Reads a held claim of a state or a genesis; undefined when it is not one. */
-export function readHeldClaim(json: unknown): HeldClaim | undefined {
-  const { since_height: since, retry_height: retry, tries } = isRecord(json) ? json : {};
-  const sinceHeight = heightOf(since);
-  const retryHeight = heightOf(retry);
-  const numTries = heightOf(tries);
-  if (sinceHeight === undefined || retryHeight === undefined || numTries === undefined) return undefined;
-  return { sinceHeight, retryHeight, tries: Number(numTries) };
+/** A held claim from its fields. */
+export function heldClaimOf({ since_height: sinceHeight, retry_height: retryHeight, tries }: Fields): HeldClaim {
+  return { sinceHeight, retryHeight, tries: Number(tries) };
 }
 
 const heldCodec: Codec<HeldClaim> = {
-  encode: (held) => utf8ToBytes(JSON.stringify(heldClaimJson(held))),
+  encode: (claim) => utf8ToBytes(JSON.stringify(HELD_CLAIM.write(fieldsOfHeldClaim(claim)))),
   decode(bytes) {
-    const claim = readHeldClaim(JSON.parse(bytesToUtf8(bytes) ?? "null"));
-    if (claim === undefined) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a held claim" } });
-    return claim;
+    const read = HELD_CLAIM.read(JSON.parse(bytesToUtf8(bytes) ?? "null"));
+    if (!read.ok) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a held claim" } });
+    return heldClaimOf(read.value);
   },
 };
 

@@ -1,12 +1,13 @@
-import { AppError, isRecord } from "@turnpike/base";
+import { AppError } from "@turnpike/base";
 import { Rings } from "@turnpike/crypto";
-import { createMessage, fromApiJson, proof, toApiJson, typeUrlOf } from "@turnpike/proto";
+import { createMessage, proof, typeUrlOf } from "@turnpike/proto";
 import { readClaimRoot } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
-import { type MessageHandler, type Module, messageHandler } from "../../state/module.ts";
+import { addressType, recordType, textType, type ValueOf } from "../../state/genesis-types.ts";
+import { genesisList, type MessageHandler, type Module, messageHandler, moduleGenesis } from "../../state/module.ts";
 import { createClaim, createClaimFault } from "./create-claim.ts";
 import { headerFault } from "./headers.ts";
-import { heldClaimJson, heldClaims, readHeldClaim } from "./held-claims.ts";
+import { fieldsOfHeldClaim, HELD_CLAIM_FIELDS, heldClaimOf, heldClaims } from "./held-claims.ts";
 import { DEFAULT_PROOF_PARAMS, proofParamMessages, proofParamsFault } from "./params.ts";
 import { PROOF_QUERIES } from "./queries.ts";
 import { claims, getClaim, getProofParams, PROOF_MODULE, proofParams, proofs, setClaim, setProof } from "./state.ts";
@@ -19,33 +20,31 @@ export interface ProofOptions {
   readonly authority: string;
 }
 
-const HELD_CLAIMS = "held_claims";
+const HELD_CLAIM = recordType({
+  session_id: textType(),
+  supplier_operator_address: addressType,
+  ...HELD_CLAIM_FIELDS,
+});
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of claims and proofs is not valid: ${why}.` });
 
-function addHeldClaims(ctx: Context, list: unknown): void {
-  if (!Array.isArray(list)) throw invalid(`${HELD_CLAIMS} is not a list`);
-  for (const item of list as readonly unknown[]) {
-    const { session_id: sessionId, supplier_operator_address: operator } = isRecord(item) ? item : {};
-    const claim = readHeldClaim(item);
-    const isClaim =
-      typeof sessionId === "string" && typeof operator === "string" && getClaim(ctx, sessionId, operator) !== undefined;
-    if (claim === undefined || !isClaim) throw invalid(`an entry of ${HELD_CLAIMS}`);
-    heldClaims.set(ctx, [sessionId, operator], claim);
+function addHeldClaims(ctx: Context, entries: readonly ValueOf<typeof HELD_CLAIM>[]): undefined {
+  for (const { session_id: sessionId, supplier_operator_address: operator, ...fields } of entries) {
+    if (getClaim(ctx, sessionId, operator) === undefined) {
+      throw invalid(`held_claims has ${sessionId} of ${operator}, which is not a claim`);
+    }
+    heldClaims.set(ctx, [sessionId, operator], heldClaimOf(fields));
   }
 }
 
-/**
- * Fills the state from a genesis: that of the real chain, and as `held_claims` the claims that wait for another try, for
- * which the real chain's has no field.
- * @throws AppError CONFIG_INVALID
- */
-function init(ctx: Context, json: unknown): undefined {
-  const { [HELD_CLAIMS]: held = [], ...rest } = isRecord(json) ? json : {};
-  const read = fromApiJson(proof.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
-  if (!read.ok) throw invalid(read.fault);
-  const state = read.message;
+function* exportHeldClaims(ctx: Context): Generator<ValueOf<typeof HELD_CLAIM>> {
+  for (const [[sessionId, operator], claim] of heldClaims.entries(ctx)) {
+    yield { session_id: sessionId, supplier_operator_address: operator, ...fieldsOfHeldClaim(claim) };
+  }
+}
+
+function init(ctx: Context, state: proof.GenesisState): undefined {
   const params = state.params ?? DEFAULT_PROOF_PARAMS;
   const fault = proofParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
@@ -61,23 +60,25 @@ function init(ctx: Context, json: unknown): undefined {
     setClaim(ctx, claim);
   }
   for (const submitted of state.proofList) setProof(ctx, submitted);
-  addHeldClaims(ctx, held);
 }
 
-function exportState(ctx: Context): Record<string, unknown> {
-  const state = createMessage(proof.GenesisStateSchema, {
+function exportState(ctx: Context): proof.GenesisState {
+  return createMessage(proof.GenesisStateSchema, {
     params: getProofParams(ctx),
     claimList: [...claims.entries(ctx)].map(([, claim]) => claim),
     proofList: [...proofs.entries(ctx)].map(([, submitted]) => submitted),
   });
-  const json = toApiJson(proof.GenesisStateSchema, state) as Record<string, unknown>;
-  const heldList = [...heldClaims.entries(ctx)].map(([[sessionId, operator], claim]) => ({
-    session_id: sessionId,
-    supplier_operator_address: operator,
-    ...heldClaimJson(claim),
-  }));
-  return heldList.length === 0 ? json : { ...json, [HELD_CLAIMS]: heldList };
 }
+
+/**
+ * Genesis of claims and proofs: that of the real chain, and as `held_claims` the claims that wait for another try, for which
+ * the real chain's has no field.
+ */
+const GENESIS = moduleGenesis(proof.GenesisStateSchema, {
+  init,
+  export: exportState,
+  lists: [genesisList("held_claims", HELD_CLAIM, { init: addHeldClaims, export: exportHeldClaims })],
+});
 
 function messages({ authority }: ProofOptions): Record<string, MessageHandler> {
   return {
@@ -101,7 +102,7 @@ export function proofModule(opts: ProofOptions, modules: ProofModules = { rings:
     name: PROOF_MODULE,
     messages: messages(opts),
     queries: PROOF_QUERIES,
-    jsonGenesis: { init, export: exportState },
+    genesis: GENESIS,
     endBlock(ctx) {
       validateProofs(ctx, modules);
       return undefined;

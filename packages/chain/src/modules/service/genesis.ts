@@ -1,7 +1,9 @@
-import { AppError, isRecord } from "@turnpike/base";
-import { createMessage, fromApiJson, service, toApiJson } from "@turnpike/proto";
+import { AppError } from "@turnpike/base";
+import { createMessage, service } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
+import { messageType } from "../../state/genesis-types.ts";
 import { isHeight } from "../../state/heights.ts";
+import { genesisList, moduleGenesis } from "../../state/module.ts";
 import { parsedRecord } from "../../state/parsed.ts";
 import { computeUnitsFault, serviceFault, serviceIdFault } from "../shared/services.ts";
 import { DEFAULT_SERVICE_PARAMS, serviceParamsFault } from "./params.ts";
@@ -14,7 +16,6 @@ import {
   services,
 } from "./state.ts";
 
-const DIFFICULTY_HISTORY = "relay_mining_difficulty_history";
 const TARGET_BYTES = 32;
 
 const invalid = (why: string): AppError =>
@@ -26,34 +27,33 @@ function difficultyFault({ serviceId, targetHash }: service.RelayMiningDifficult
   return serviceIdFault(serviceId)?.text ?? (isTarget ? undefined : "no target of 32 bytes over zero");
 }
 
-function addDifficultyHistory(ctx: Context, list: unknown): void {
-  if (!Array.isArray(list)) throw invalid(`${DIFFICULTY_HISTORY} is no list`);
-  for (const item of list as readonly unknown[]) {
-    const read = fromApiJson(service.RelayMiningDifficultyUpdateSchema, item);
-    if (!read.ok) throw invalid(`an entry of ${DIFFICULTY_HISTORY}: ${read.fault}`);
-    const { effectiveHeight, difficulty } = read.message;
-    const { serviceId = "" } = difficulty ?? {};
-    const wrong =
-      (difficulty === undefined ? "no difficulty" : difficultyFault(difficulty)) ??
-      (isHeight(effectiveHeight) ? undefined : "a height that no block has") ??
-      (difficultyHistory.has(ctx, [serviceId, effectiveHeight]) ? "listed twice" : undefined);
-    if (difficulty === undefined || wrong !== undefined) {
-      throw invalid(`the difficulty of ${serviceId} at ${effectiveHeight}: ${wrong}`);
-    }
-    difficultyHistory.set(ctx, [serviceId, effectiveHeight], difficulty);
+function difficultyUpdateFault({
+  effectiveHeight,
+  difficulty,
+}: service.RelayMiningDifficultyUpdate): string | undefined {
+  const fault =
+    (difficulty === undefined ? "no difficulty" : difficultyFault(difficulty)) ??
+    (isHeight(effectiveHeight) ? undefined : "a height that no block has");
+  return fault === undefined ? undefined : `the difficulty of ${difficulty?.serviceId} at ${effectiveHeight}: ${fault}`;
+}
+
+function addDifficultyHistory(ctx: Context, updates: readonly service.RelayMiningDifficultyUpdate[]): undefined {
+  for (const { effectiveHeight, difficulty } of updates) {
+    if (difficulty === undefined) continue;
+    const key = [difficulty.serviceId, effectiveHeight] as const;
+    if (difficultyHistory.has(ctx, key)) throw invalid(`the difficulty of ${key.join(" at ")}: listed twice`);
+    difficultyHistory.set(ctx, key, difficulty);
   }
 }
 
-/**
- * Fills the state from a genesis: that of the real chain, and as `relay_mining_difficulty_history` the difficulties by height
- * that open claims are priced by, for which the real chain's has no field.
- * @throws AppError CONFIG_INVALID
- */
-export function initServices(ctx: Context, json: unknown): undefined {
-  const { [DIFFICULTY_HISTORY]: history = [], ...rest } = isRecord(json) ? json : {};
-  const read = fromApiJson(service.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
-  if (!read.ok) throw invalid(read.fault);
-  const { params = DEFAULT_SERVICE_PARAMS, serviceList, relayMiningDifficultyList } = read.message;
+function* exportDifficultyHistory(ctx: Context): Generator<service.RelayMiningDifficultyUpdate> {
+  for (const [[, effectiveHeight], difficulty] of difficultyHistory.entries(ctx)) {
+    yield createMessage(service.RelayMiningDifficultyUpdateSchema, { effectiveHeight, difficulty });
+  }
+}
+
+function initServices(ctx: Context, state: service.GenesisState): undefined {
+  const { params = DEFAULT_SERVICE_PARAMS, serviceList, relayMiningDifficultyList } = state;
   const fault = serviceParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
   serviceParams.set(ctx, undefined, params);
@@ -68,8 +68,7 @@ export function initServices(ctx: Context, json: unknown): undefined {
     if (wrong !== undefined) throw invalid(`the difficulty of ${serviceId}: ${wrong}`);
     difficulties.set(ctx, serviceId, listed);
   }
-  addDifficultyHistory(ctx, history);
-  for (const { effectiveHeight, serviceId, computeUnitsPerRelay } of read.message.computeUnitsPerRelayHistory) {
+  for (const { effectiveHeight, serviceId, computeUnitsPerRelay } of state.computeUnitsPerRelayHistory) {
     const wrong =
       serviceIdFault(serviceId)?.text ??
       computeUnitsFault(computeUnitsPerRelay)?.text ??
@@ -79,9 +78,8 @@ export function initServices(ctx: Context, json: unknown): undefined {
   }
 }
 
-/** What {@link initServices} makes the same state of. */
-export function exportServices(ctx: Context): Record<string, unknown> {
-  const state = createMessage(service.GenesisStateSchema, {
+function exportServices(ctx: Context): service.GenesisState {
+  return createMessage(service.GenesisStateSchema, {
     params: getServiceParams(ctx),
     serviceList: [...services.entries(ctx)].map(([, listed]) => listed),
     relayMiningDifficultyList: [...difficulties.entries(ctx)].map(([, listed]) => listed),
@@ -94,12 +92,20 @@ export function exportServices(ctx: Context): Record<string, unknown> {
         }),
     ),
   });
-  const history = [...difficultyHistory.entries(ctx)].map(([[, effectiveHeight], difficulty]) =>
-    toApiJson(
-      service.RelayMiningDifficultyUpdateSchema,
-      createMessage(service.RelayMiningDifficultyUpdateSchema, { effectiveHeight, difficulty }),
-    ),
-  );
-  const json = toApiJson(service.GenesisStateSchema, state) as Record<string, unknown>;
-  return history.length === 0 ? json : { ...json, [DIFFICULTY_HISTORY]: history };
 }
+
+/**
+ * Genesis of services: that of the real chain, and as `relay_mining_difficulty_history` the difficulties by height that open
+ * claims are priced by, for which the real chain's has no field.
+ */
+export const SERVICE_GENESIS = moduleGenesis(service.GenesisStateSchema, {
+  init: initServices,
+  export: exportServices,
+  lists: [
+    genesisList(
+      "relay_mining_difficulty_history",
+      messageType(service.RelayMiningDifficultyUpdateSchema, difficultyUpdateFault),
+      { init: addDifficultyHistory, export: exportDifficultyHistory },
+    ),
+  ],
+});

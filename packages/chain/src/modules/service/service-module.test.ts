@@ -114,7 +114,7 @@ suite("genesis of services", () => {
     const update = { effective_height: "7", difficulty: { service_id: "a", target_hash: "" } };
     assert.throws(start({ relay_mining_difficulty_history: [update] }), /no target of 32 bytes/);
     assert.throws(start({ relay_mining_difficulty_history: [{ effective_height: "7" }] }), /no difficulty/);
-    assert.throws(start({ relay_mining_difficulty_history: {} }), /is no list/);
+    assert.throws(start({ relay_mining_difficulty_history: {} }), /relay_mining_difficulty_history: not a list/);
     const good = { ...update, difficulty: { service_id: "a", target_hash: `${"/".repeat(42)}8=` } };
     assert.throws(start({ relay_mining_difficulty_history: [good, good] }), /listed twice/);
     assert.throws(start({ relay_mining_difficulty_history: [{ ...good, effective_height: "-1" }] }), /no block has/);

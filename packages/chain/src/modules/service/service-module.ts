@@ -1,6 +1,6 @@
 import type { Module } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
-import { exportServices, initServices } from "./genesis.ts";
+import { SERVICE_GENESIS } from "./genesis.ts";
 import { serviceMessages } from "./messages.ts";
 import { SERVICE_QUERIES } from "./queries.ts";
 import { SERVICE_MODULE } from "./state.ts";
@@ -11,6 +11,6 @@ export function serviceModule(opts: ParamMessageOptions): Module {
     name: SERVICE_MODULE,
     messages: serviceMessages(opts),
     queries: SERVICE_QUERIES,
-    jsonGenesis: { init: initServices, export: exportServices },
+    genesis: SERVICE_GENESIS,
   };
 }

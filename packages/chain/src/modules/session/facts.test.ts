@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
-import { application, proof, service, tokenomics } from "@turnpike/proto";
+import { application, proof, service, supplier, tokenomics } from "@turnpike/proto";
+import { activeApplicationConfigs } from "@turnpike/protocol";
+import { bytesOfAddress } from "../../../test/recorded-tx.ts";
 import { GOV, LifeChain, multisigKey, type Party, party, Work } from "../../../test/session-life.ts";
 import type { Outcome } from "../../state/outcome.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication, setApplication } from "../application/state.ts";
+import { addUnorderedNonce } from "../auth/accounts.ts";
 import { holdClaim } from "../proof/held-claims.ts";
 import { ringKeys } from "../proof/ring-keys.ts";
 import { pastApplications } from "./history.ts";
@@ -202,6 +205,38 @@ suite("a session is settled by what was true in it", () => {
     }
   });
 
+  test("attack: an export with its addresses in capitals, which are the same accounts, begins the same chain", () => {
+    const { chain, app, gw, sup, owner, serve } = begin({}, 100_000_000n, 30_000_000n);
+    const [buyer, idle] = [chain.addParty("buyer"), chain.addParty("idle")];
+    const work = serve(20);
+    chain.runTo(13n);
+    assert.ok(chain.stakeApplication(app, "svc", 100_000_001n, 1_000_000n).ok);
+    assert.ok(chain.undelegate(app, gw).ok);
+    const sold = { ownerAddress: owner.address, serviceId: "svc", newOwnerAddress: buyer.address };
+    assert.ok(chain.send(service.MsgTransferServiceSchema, sold).ok);
+    const parties = { signer: owner.address, ownerAddress: owner.address, operatorAddress: idle.address };
+    assert.ok(chain.send(supplier.MsgStakeSupplierSchema, { ...parties, stake: upokt(100_000_000n), services: [] }).ok);
+    const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+    chain.runTo(claimOpenHeight);
+    assert.ok(chain.claim(work).ok);
+    chain.runTo(proofOpenHeight);
+    assert.ok(chain.prove(work).ok);
+    holdClaim(chain.ctx, [work.header.sessionId, sup.address]);
+    addUnorderedNonce(chain.ctx, bytesOfAddress(app.address), chain.block.timeNanos);
+    const { staking: _, ...exported } = chain.machine.exportGenesis(new Overlay(chain.state), chain.block);
+    const lists = { auth: "unordered_nonces", proof: "held_claims", supplier: "never_served_operators" } as const;
+    for (const [name, list] of Object.entries({ ...lists, session: "records_history" })) {
+      assert.ok(list in (exported[name] as object), list);
+    }
+    const capitals = JSON.stringify(exported).replaceAll(/"pokt1[0-9a-z]+"/g, (text) => text.toUpperCase());
+    const appState = JSON.parse(capitals) as Record<string, unknown>;
+    const again = new LifeChain({ appState, heightBlocks: chain.block.heightBlocks });
+    const { staking: __, ...exportedAgain } = again.machine.exportGenesis(again.state, again.block);
+    assert.deepEqual(exportedAgain, exported);
+    const back = { serviceId: sold.serviceId, ownerAddress: buyer.address, newOwnerAddress: owner.address };
+    assert.ok(again.send(service.MsgTransferServiceSchema, back).ok);
+  });
+
   test("attack: another owner of the service, and other shares, get what is worked for after them", () => {
     const { chain, app, sup, owner, serve } = begin();
     const [buyer, partner] = [chain.addParty("buyer"), chain.addParty("partner")];
@@ -324,6 +359,60 @@ suite("a session is settled by what was true in it", () => {
     assert.ok(chain.balanceOf(partner) > oldBalance, "the shares of the session");
     chain.runTo(260n);
     assert.deepEqual([...pastApplications.entries(chain.ctx)], []);
+  });
+
+  test("attack: another service each session does not grow the record that claims read, and all sessions are paid", () => {
+    const { chain, app, owner, sup, gw } = begin();
+    chain.addService(owner, "other");
+    const other = chain.addParty("supplier 2");
+    assert.ok(chain.stakeSupplier(other, "other").ok);
+    const lengths: number[] = [];
+    const served: Work[] = [];
+    const runSession = (): void => {
+      for (const end = chain.block.heightBlocks + 4n; chain.block.heightBlocks < end; ) {
+        const height = chain.block.heightBlocks;
+        for (const work of served) {
+          const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+          if (height === claimOpenHeight) assert.ok(chain.claim(work).ok);
+          if (height === proofOpenHeight) assert.ok(chain.prove(work).ok);
+        }
+        chain.runTo(height + 1n);
+      }
+    };
+    let serviceId = "svc";
+    for (let at = 0n; at < 30n; at++) {
+      const next = serviceId === "svc" ? "other" : "svc";
+      assert.ok(chain.stakeApplication(app, next, 100_000_001n + at).ok);
+      lengths.push(getApplication(chain.ctx, app.address)?.serviceConfigHistory.length ?? 0);
+      const by = serviceId === "svc" ? sup : other;
+      served.push(new Work(chain.header(app, serviceId), by).serve(1, [app.publicKey, gw.publicKey], gw));
+      runSession();
+      serviceId = next;
+    }
+    for (let at = 0; at < 4; at++) runSession();
+    for (const work of served) assert.equal(chain.outcomeOf(work).end, "settled");
+    assert.ok(Math.max(...lengths) <= 6, lengths.join());
+  });
+
+  test("a claim that is held keeps the services of its session in the record", () => {
+    const { chain, app, sup, owner, serve } = begin();
+    chain.addService(owner, "other");
+    const work = serve(3);
+    chain.runTo(chain.windowsOf(work.header).claimOpenHeight);
+    assert.ok(chain.claim(work).ok);
+    holdClaim(chain.ctx, [work.header.sessionId, sup.address]);
+    for (let at = 0; at < 10; at++) {
+      const { heightBlocks } = chain.block;
+      assert.ok(chain.stakeApplication(app, at % 2 === 0 ? "other" : "svc", 100_000_001n + BigInt(at)).ok);
+      chain.runTo(heightBlocks + 4n);
+    }
+    const record = getApplication(chain.ctx, app.address) ?? assert.fail();
+    const { serviceConfigs, serviceConfigHistory } = record;
+    const start = work.header.sessionStartBlockHeight;
+    assert.deepEqual(
+      activeApplicationConfigs(serviceConfigs, serviceConfigHistory, start).map(({ serviceId }) => serviceId),
+      ["svc"],
+    );
   });
 
   test("a spend limit that is lowered after the work does not lower its pay", () => {

@@ -1,9 +1,20 @@
-import { AppError, isRecord } from "@turnpike/base";
-import { application, fromApiJson, proof, toApiJson, tokenomics } from "@turnpike/proto";
-import { addressFault, parseAccount } from "../../state/addresses.ts";
+import { AppError } from "@turnpike/base";
+import { application, proof, tokenomics } from "@turnpike/proto";
+import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import {
+  accountType,
+  addressType,
+  type GenesisType,
+  heightType,
+  messageType,
+  optionalType,
+  recordType,
+  textType,
+  variantType,
+} from "../../state/genesis-types.ts";
 import { isHeight } from "../../state/heights.ts";
-import { parsedRecord } from "../../state/parsed.ts";
+import { genesisList } from "../../state/module.ts";
 import type { Versions } from "../../state/versions.ts";
 import { spendLimitFault } from "../application/staking.ts";
 import { proofParamsFault } from "../proof/params.ts";
@@ -11,57 +22,52 @@ import { serviceIdFault } from "../shared/services.ts";
 import { tokenomicsParamsFault } from "../tokenomics/params.ts";
 import { pastApplications, pastOwners, pastProofParams, pastTokenomicsParams } from "./history.ts";
 
-type Json = Readonly<Record<string, unknown>>;
-type Read<V> = { readonly ok: true; readonly message: V } | { readonly ok: false; readonly fault: string };
-
-/** The entries of one kind of record in a genesis. */
-interface HistoryGenesis {
-  export(ctx: Context): Json[];
-  /** Adds an entry; returns what is wrong with it. */
-  add(ctx: Context, entry: Json): string | undefined;
+/** An earlier record; `value` is undefined where there was none. */
+interface HistoryEntry {
+  readonly record: string;
+  readonly key: string;
+  readonly last_height: bigint;
+  readonly value: unknown;
 }
 
-const HEIGHT = /^\d{1,18}$/;
-const noKey = (key: string): string | undefined => (key === "" ? undefined : "it has a key");
+/** The entries of one kind of record in a genesis. */
+interface RecordHistory {
+  readonly record: string;
+  readonly type: GenesisType<HistoryEntry>;
+  entries(ctx: Context): Iterable<HistoryEntry>;
+  /** Adds an entry of the type; false when it is listed twice. */
+  add(ctx: Context, entry: HistoryEntry): boolean;
+}
 
-function historyGenesis<V>(
+const NO_KEY = textType((key) => (key === "" ? undefined : "it has a key"));
+
+function recordHistory<V>(
   record: string,
   versions: Versions<V>,
-  parts: {
-    keyFault(key: string): string | undefined;
-    toJson(value: V): unknown;
-    read(json: unknown): Read<V>;
-  },
-): readonly [string, HistoryGenesis] {
-  const toEntry = ({
-    key,
-    lastHeight,
-    value,
-  }: ReturnType<typeof versions.entries> extends Iterable<infer E> ? E : never) => ({
-    record,
-    key,
-    last_height: lastHeight.toString(),
-    value: value === undefined ? null : parts.toJson(value),
+  types: { readonly key: GenesisType<string>; readonly value: GenesisType<V> },
+): RecordHistory {
+  const type = recordType({
+    record: textType(),
+    key: types.key,
+    last_height: heightType,
+    value: optionalType(types.value),
   });
-  return [
+  return {
     record,
-    {
-      export: (ctx) => [...versions.entries(ctx)].map(toEntry),
-      add(ctx, { key, last_height: heightText, value: json }) {
-        const lastHeight = typeof heightText === "string" && HEIGHT.test(heightText) ? BigInt(heightText) : -1n;
-        if (typeof key !== "string") return "no key";
-        const fault = parts.keyFault(key) ?? (isHeight(lastHeight) ? undefined : "a height that no block has");
-        if (fault !== undefined) return fault;
-        const read = json === null ? undefined : parts.read(json);
-        if (read?.ok === false) return read.fault;
-        // A chain that begins anew at block 1 counts other blocks than the one that was exported.
-        if (lastHeight > ctx.block.heightBlocks) return undefined;
-        if (versions.has(ctx, key, lastHeight)) return "listed twice";
-        versions.add(ctx, { key, lastHeight, value: read?.message });
-        return undefined;
-      },
+    type,
+    *entries(ctx) {
+      for (const { key, lastHeight, value } of versions.entries(ctx))
+        yield { record, key, last_height: lastHeight, value };
     },
-  ];
+    add(ctx, { key, last_height: lastHeight, value }) {
+      // A chain that begins anew at block 1 counts other blocks than the one that was exported.
+      if (lastHeight > ctx.block.heightBlocks) return true;
+      if (versions.has(ctx, key, lastHeight)) return false;
+      // The list has only entries that the type of their record read.
+      versions.add(ctx, { key, lastHeight, value: value as V | undefined });
+      return true;
+    },
+  };
 }
 
 function applicationFault(app: application.Application): string | undefined {
@@ -79,61 +85,40 @@ function applicationFault(app: application.Application): string | undefined {
   );
 }
 
-/** A message of a genesis that passes a check, or what is wrong with it. */
-function checked<V>(read: Read<V>, faultOf: (message: V) => string | undefined): Read<V> {
-  const fault = read.ok ? faultOf(read.message) : undefined;
-  return fault === undefined ? read : { ok: false, fault };
-}
-
-const KINDS: ReadonlyMap<string, HistoryGenesis> = new Map([
-  historyGenesis("application", pastApplications, {
-    keyFault: addressFault,
-    toJson: (value) => toApiJson(application.ApplicationSchema, value),
-    read: (json) => checked(fromApiJson(application.ApplicationSchema, json), applicationFault),
+const HISTORIES: readonly RecordHistory[] = [
+  recordHistory("application", pastApplications, {
+    key: addressType,
+    value: messageType(application.ApplicationSchema, applicationFault),
   }),
-  historyGenesis("service_owner", pastOwners, {
-    keyFault: (key) => serviceIdFault(key)?.text,
-    toJson: (value) => value,
-    read(json) {
-      const parsed = parseAccount(typeof json === "string" ? json : "");
-      return parsed.ok ? { ok: true, message: parsed.value } : { ok: false, fault: parsed.fault.text };
+  recordHistory("service_owner", pastOwners, {
+    key: textType((id) => serviceIdFault(id)?.text),
+    value: accountType,
+  }),
+  recordHistory("proof_params", pastProofParams, {
+    key: NO_KEY,
+    value: messageType(proof.ParamsSchema, (params) => proofParamsFault(params)?.text),
+  }),
+  recordHistory("tokenomics_params", pastTokenomicsParams, {
+    key: NO_KEY,
+    value: messageType(tokenomics.ParamsSchema, (params) => tokenomicsParamsFault(params)?.text),
+  }),
+];
+
+/** The earlier records that unsettled sessions need. */
+export const RECORDS_HISTORY = genesisList(
+  "records_history",
+  variantType("record", new Map(HISTORIES.map(({ record, type }) => [record, type]))),
+  {
+    init(ctx, entries): undefined {
+      for (const [at, entry] of entries.entries()) {
+        const history = HISTORIES.find(({ record }) => record === entry.record);
+        if (history?.add(ctx, entry) === true) continue;
+        const message = `The genesis of the session module is not valid: records_history: entry ${at}: listed twice.`;
+        throw new AppError("CONFIG_INVALID", { message });
+      }
     },
-  }),
-  historyGenesis("proof_params", pastProofParams, {
-    keyFault: noKey,
-    toJson: (value) => toApiJson(proof.ParamsSchema, value),
-    read: (json) => checked(fromApiJson(proof.ParamsSchema, json), (params) => proofParamsFault(params)?.text),
-  }),
-  historyGenesis("tokenomics_params", pastTokenomicsParams, {
-    keyFault: noKey,
-    toJson: (value) => toApiJson(tokenomics.ParamsSchema, value),
-    read(json) {
-      const read = checked(fromApiJson(tokenomics.ParamsSchema, json), (params) => tokenomicsParamsFault(params)?.text);
-      return read.ok ? { ok: true, message: parsedRecord(read.message) } : read;
+    *export(ctx) {
+      for (const history of HISTORIES) yield* history.entries(ctx);
     },
-  }),
-]);
-
-/** Field of the session module's genesis with the earlier records that unsettled sessions need. */
-export const HISTORY_FIELD = "records_history";
-
-/** All entries as a genesis has them. */
-export function exportHistory(ctx: Context): Json[] {
-  return [...KINDS.values()].flatMap((kind) => kind.export(ctx));
-}
-
-/** Adds the entries that {@link exportHistory} gave. @throws AppError CONFIG_INVALID */
-export function addHistory(ctx: Context, list: unknown): void {
-  const invalid = (why: string): AppError =>
-    new AppError("CONFIG_INVALID", {
-      message: `The genesis of the session module is not valid: ${HISTORY_FIELD}: ${why}.`,
-    });
-  if (!Array.isArray(list)) throw invalid("not a list");
-  for (const [index, item] of (list as readonly unknown[]).entries()) {
-    const entry = isRecord(item) ? item : {};
-    const { record } = entry;
-    const kind = typeof record === "string" ? KINDS.get(record) : undefined;
-    const fault = kind === undefined ? "no such record" : kind.add(ctx, entry);
-    if (fault !== undefined) throw invalid(`entry ${index}: ${fault}`);
-  }
-}
+  },
+);

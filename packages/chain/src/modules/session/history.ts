@@ -60,11 +60,15 @@ export function isSettled(ctx: Context, height: bigint): boolean {
   return sessionWindows(getSharedParamsAt(ctx, height), height).proofCloseHeight < ctx.block.heightBlocks;
 }
 
+/** Returns a check for heights: true for one before all sessions that are not settled yet, or have a claim that is held. */
+export function heightsBeforeUnsettled(ctx: Context): (height: bigint) => boolean {
+  const claimedStart = oldestClaimedStart(ctx);
+  return (height) => (claimedStart === undefined || height < claimedStart) && isSettled(ctx, height);
+}
+
 /** Removes the entries that no session can need which is not settled yet. */
 export function pruneHistory(ctx: Context): void {
-  const claimedStart = oldestClaimedStart(ctx);
-  const isOver = (lastHeight: bigint): boolean =>
-    (claimedStart === undefined || lastHeight < claimedStart) && isSettled(ctx, lastHeight);
+  const isOver = heightsBeforeUnsettled(ctx);
   for (const versions of [pastApplications, pastOwners, pastProofParams, pastTokenomicsParams]) {
     versions.prune(ctx, isOver);
   }

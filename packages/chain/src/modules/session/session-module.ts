@@ -2,7 +2,7 @@ import { runPart } from "../../state/block-parts.ts";
 import type { Module } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
 import { pruneDrawnSessions } from "./drawn.ts";
-import { exportSession, initSession } from "./genesis.ts";
+import { SESSION_GENESIS } from "./genesis.ts";
 import { pruneHistory } from "./history.ts";
 import { sessionMessages } from "./messages.ts";
 import { SESSION_QUERIES } from "./queries.ts";
@@ -17,7 +17,7 @@ export function sessionModule(opts: ParamMessageOptions): Module {
     name: SESSION_MODULE,
     messages: sessionMessages(opts),
     queries: SESSION_QUERIES,
-    jsonGenesis: { init: initSession, export: exportSession },
+    genesis: SESSION_GENESIS,
     endBlock(ctx): undefined {
       keepBlockHash(ctx);
       // Each alone: without its hash the block is lost as a seed for good, while pruning can wait.

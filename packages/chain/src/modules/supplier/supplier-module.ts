@@ -2,8 +2,9 @@ import { AppError } from "@turnpike/base";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { addressType } from "../../state/genesis-types.ts";
 import { isHeight } from "../../state/heights.ts";
-import { type Module, moduleGenesis } from "../../state/module.ts";
+import { genesisList, type Module, moduleGenesis } from "../../state/module.ts";
 import { parsedRecord } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
@@ -26,8 +27,6 @@ import {
 } from "./state.ts";
 
 const FIRST_HEIGHT = 1n;
-/** Field of the genesis beside those of the real chain. */
-const NEVER_SERVED = "never_served_operators";
 const MAX_OPERATOR_CHARACTERS = 255;
 
 const invalid = (why: string): AppError =>
@@ -90,20 +89,18 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
   if (lacking !== undefined) throw invalid(lacking);
 }
 
-function initNeverServed(ctx: Context, json: unknown): void {
-  if (!Array.isArray(json)) throw invalid(`${NEVER_SERVED} is no list`);
-  for (const operator of json as readonly unknown[]) {
-    const record = typeof operator === "string" ? getSupplier(ctx, operator) : undefined;
+function initNeverServed(ctx: Context, operators: readonly string[]): undefined {
+  for (const operator of operators) {
+    const record = getSupplier(ctx, operator);
     if (record === undefined || record.serviceConfigHistory.length > 0) {
-      throw invalid(`${NEVER_SERVED} has ${JSON.stringify(operator)}, which is no supplier without services`);
+      throw invalid(`never_served_operators has ${operator}, which is not a supplier without services`);
     }
     neverServed.set(ctx, record.operatorAddress, undefined);
   }
 }
 
-function exportNeverServed(ctx: Context): readonly string[] | undefined {
-  const operators = Array.from(neverServed.entries(ctx), ([operator]) => operator);
-  return operators.length === 0 ? undefined : operators;
+function* exportNeverServed(ctx: Context): Generator<string> {
+  for (const [operator] of neverServed.entries(ctx)) yield operator;
 }
 
 /** The module of suppliers: their stakes, and which services they have when. */
@@ -119,7 +116,7 @@ export function supplierModule(opts: SupplierOptions): Module {
           params: getSupplierParams(ctx),
           supplierList: [...suppliers.entries(ctx)].flatMap(([operator]) => getSupplier(ctx, operator) ?? []),
         }),
-      extra: { field: NEVER_SERVED, init: initNeverServed, export: exportNeverServed },
+      lists: [genesisList("never_served_operators", addressType, { init: initNeverServed, export: exportNeverServed })],
     }),
     beginBlock: activateConfigs,
     endBlock(ctx): undefined {

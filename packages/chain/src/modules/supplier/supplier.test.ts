@@ -315,7 +315,7 @@ suite("thousands of suppliers", () => {
       supplierList,
     });
     fund(chain.at(0n), moduleAddress("supplier"), BigInt(count) * 1_000_000_000n);
-    module.genesis?.init(chain.at(0n), state);
+    module.genesis?.message?.init(chain.at(0n), state);
     const own = new StateMachine({ gasPrices: [] }, [module]);
     return [22n, 25n, 30n, 31n, 35n].map((height) => {
       const counting = new Counting(new Overlay(chain.state));

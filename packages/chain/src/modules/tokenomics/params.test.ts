@@ -12,6 +12,7 @@ import {
   settlementMachine,
   stateBefore,
 } from "../../../test/modules/tokenomics/recorded.ts";
+import { LifeChain, party } from "../../../test/session-life.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { proofParamMessages } from "../proof/params.ts";
 import { getProofParams } from "../proof/state.ts";
@@ -105,6 +106,23 @@ suite("parameters", () => {
         assert.equal(HANDLERS["/pocket.tokenomics.MsgUpdateParam"]?.validate(wild)?.code, 1112);
       }
     }
+  });
+
+  test("attack: the DAO's address in capitals, by itself and among all parameters, is kept as the account that it is", () => {
+    const chain = new LifeChain();
+    const dao = party("dao").address;
+    const capitals = dao.toUpperCase();
+    const daoOf = (): string => getTokenomicsParams(chain.ctx).daoRewardAddress;
+    const alone = { name: "dao_reward_address", asType: { case: "asString" as const, value: capitals } };
+    assert.ok(chain.send(tokenomics.MsgUpdateParamSchema, { authority: GOV, ...alone }).ok);
+    assert.equal(daoOf(), dao);
+    const other = party("other dao").address;
+    const params = { ...getTokenomicsParams(chain.ctx), daoRewardAddress: other.toUpperCase() };
+    assert.ok(chain.send(tokenomics.MsgUpdateParamsSchema, { authority: GOV, params }).ok);
+    assert.equal(daoOf(), other);
+    const refusedText = { ...alone, asType: { case: "asString" as const, value: `${capitals}Q` } };
+    const refusal = chain.send(tokenomics.MsgUpdateParamSchema, { authority: GOV, ...refusedText });
+    assert.match(refusal.ok ? "" : refusal.fault.text, /^invalid dao reward address "POKT1/);
   });
 
   test("only the authority changes them, all at once too", () => {

@@ -1,16 +1,15 @@
-import { AppError, isRecord } from "@turnpike/base";
-import { authz, createMessage, fromApiJson, packAny, shared, toApiJson, typeUrlOf, upgrade } from "@turnpike/proto";
+import { AppError } from "@turnpike/base";
+import { authz, createMessage, packAny, shared, typeUrlOf, upgrade } from "@turnpike/proto";
 import { parseAddress } from "../../state/addresses.ts";
 import { stopsNode } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
-import type { Module } from "../../state/module.ts";
+import { genesisList, type Module, type ModuleGenesis, moduleGenesis } from "../../state/module.ts";
 import {
+  APPLIED_RULES,
   type AppliedRules,
   appliedRules,
-  appliedRulesJson,
   FIRST_RULES,
   type RuleSet,
-  readAppliedRules,
   rulesOf,
   UPGRADE_MODULE,
 } from "../../state/rules.ts";
@@ -41,10 +40,7 @@ export function unknownRules(
 }
 
 // A genesis names its rules, so that every later program begins with the same ones; none is of a version before they had names.
-function init(ctx: Context, json: unknown, programRules: readonly RuleSet[]): undefined {
-  const { rules: list, plan } = isRecord(json) ? json : {};
-  const inForce = list === undefined ? [{ name: FIRST_RULES, heightBlocks: 0n }] : readAppliedRules(list);
-  if (inForce === undefined) throw invalid("its rules are no list of names and heights");
+function initRules(ctx: Context, inForce: readonly AppliedRules[], programRules: readonly RuleSet[]): undefined {
   const [missing] = unknownRules(inForce, programRules);
   if (missing !== undefined) {
     throw invalid(`it has the rules "${missing.name}", which this program does not know; install a later one`);
@@ -52,22 +48,28 @@ function init(ctx: Context, json: unknown, programRules: readonly RuleSet[]): un
   const isInOrder = inForce.every(({ name }, at) => name === programRules[at]?.name);
   if (inForce.length === 0 || !isInOrder) throw invalid("its rules are not in their order, or some are missing");
   appliedRules.set(ctx, undefined, inForce);
-  if (plan === undefined || plan === null) return undefined;
-  const read = fromApiJson(upgrade.PlanSchema, plan);
-  if (!read.ok) throw invalid(`its plan: ${read.fault}`);
-  const fault = planFault(read.message);
-  if (fault !== undefined) throw invalid(`its plan: ${fault.text}`);
-  setPlan(ctx, read.message);
-  return undefined;
 }
 
-function exported(ctx: Context): Record<string, unknown> {
-  const { inForce } = rulesOf(ctx);
+function initPlan(ctx: Context, { plan }: upgrade.QueryCurrentPlanResponse): undefined {
+  appliedRules.set(ctx, undefined, [{ name: FIRST_RULES, heightBlocks: 0n }]);
+  if (plan === undefined) return;
+  const fault = planFault(plan);
+  if (fault !== undefined) throw invalid(`its plan: ${fault.text}`);
+  setPlan(ctx, plan);
+}
+
+function exportPlan(ctx: Context): upgrade.QueryCurrentPlanResponse {
   const plan = getPlan(ctx);
-  return {
-    ...(inForce.length === 0 ? {} : { rules: appliedRulesJson(inForce) }),
-    ...(plan === undefined ? {} : { plan: toApiJson(upgrade.PlanSchema, plan) }),
-  };
+  return createMessage(upgrade.QueryCurrentPlanResponseSchema, plan === undefined ? {} : { plan });
+}
+
+/** Genesis of upgrades: the real chain's is empty. */
+function upgradeGenesis(programRules: readonly RuleSet[]): ModuleGenesis {
+  const rules = genesisList("rules", APPLIED_RULES, {
+    init: (ctx, inForce) => initRules(ctx, inForce, programRules),
+    export: (ctx) => rulesOf(ctx).inForce,
+  });
+  return moduleGenesis(upgrade.QueryCurrentPlanResponseSchema, { init: initPlan, export: exportPlan, lists: [rules] });
 }
 
 /**
@@ -123,7 +125,7 @@ export function upgradeModule({ authority, rules, skipHeights }: UpgradeOptions)
     name: UPGRADE_MODULE,
     messages: upgradeMessages(authority),
     queries: upgradeQueries(authority),
-    jsonGenesis: { init: (ctx, json) => init(ctx, json, rules), export: exported },
+    genesis: upgradeGenesis(rules),
     beginBlock(ctx) {
       const height = ctx.block.heightBlocks;
       if (rulesOf(ctx).inForce.length === 0) nameFirstRules(ctx, authority);
