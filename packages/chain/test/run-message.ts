@@ -16,13 +16,20 @@ export class TestChain {
   readonly machine: StateMachine;
   readonly handlers: ReadonlyMap<string, MessageHandler>;
   readonly state: Overlay = new Overlay(EMPTY);
+  readonly #secondsPerBlock: bigint;
   #height: bigint;
 
   constructor(
-    opts: { readonly heightBlocks: bigint; readonly appState?: Record<string, unknown> },
+    opts: {
+      readonly heightBlocks: bigint;
+      readonly appState?: Record<string, unknown>;
+      /** 1 by default. */
+      readonly secondsPerBlock?: bigint;
+    },
     modules: { readonly machine: StateMachine; readonly handlers: ReadonlyMap<string, MessageHandler> },
   ) {
     this.#height = opts.heightBlocks;
+    this.#secondsPerBlock = opts.secondsPerBlock ?? 1n;
     this.machine = modules.machine;
     this.handlers = modules.handlers;
     const { changes } = this.machine.initGenesis(EMPTY, this.block, opts.appState ?? {});
@@ -34,7 +41,7 @@ export class TestChain {
     return {
       chainId: "pocket",
       heightBlocks: this.#height,
-      timeNanos: 1_800_000_000_000_000_000n + this.#height * 1_000_000_000n,
+      timeNanos: 1_800_000_000_000_000_000n + this.#height * this.#secondsPerBlock * 1_000_000_000n,
       hash: new Uint8Array(32),
       proposer: new Uint8Array(0),
     };

@@ -178,6 +178,10 @@ interface LifeOptions {
   readonly heightBlocks?: bigint;
   /** State of an exported genesis, in place of a new one. */
   readonly appState?: Record<string, unknown>;
+  /** 1 by default. */
+  readonly secondsPerBlock?: bigint;
+  /** False: no validator is bonded until one is created. */
+  readonly hasValidator?: boolean;
 }
 
 /** A chain of all modules on which sessions are served, claimed, proven and settled, from messages alone. */
@@ -189,6 +193,7 @@ export class LifeChain extends TestChain {
     super(
       {
         heightBlocks,
+        secondsPerBlock: opts.secondsPerBlock ?? 1n,
         appState: appState ?? {
           shared: { params: sharedJson(params) },
           session: { params: { num_suppliers_per_session: `${seats}` } },
@@ -204,7 +209,7 @@ export class LifeChain extends TestChain {
       },
       { machine, handlers },
     );
-    if (appState === undefined) addValidator(this.ctx, 0, 7_000_003n);
+    if (appState === undefined && opts.hasValidator !== false) addValidator(this.ctx, 0, 7_000_003n);
   }
 
   override get block(): BlockInfo {

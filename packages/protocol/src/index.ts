@@ -85,7 +85,6 @@ export {
   sessionAt,
 } from "./sessions/grid.ts";
 export {
-  isClaimDue,
   isGracePeriodOver,
   numPendingSessions,
   type SessionWindowParams,

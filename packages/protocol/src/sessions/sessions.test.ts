@@ -16,7 +16,7 @@ import {
 } from "./activation.ts";
 import { drawSuppliers, sessionId, sessionPreimage, supplierWeight } from "./draw.ts";
 import { isSessionEnd, isSessionStart, nextGrid, nextSessionStartHeight, sessionAt } from "./grid.ts";
-import { isClaimDue, isGracePeriodOver, numPendingSessions, sessionWindows } from "./windows.ts";
+import { isGracePeriodOver, numPendingSessions, sessionWindows } from "./windows.ts";
 
 interface SessionVector {
   readonly app: string;
@@ -118,11 +118,9 @@ suite("session windows", () => {
     assert.deepEqual([isGracePeriodOver(params, 1905n, 1911n), isGracePeriodOver(params, 1905n, 1912n)], [false, true]);
   });
 
-  test("a claim whose window shrank afterwards is not settled before its own window has passed", () => {
-    const { settlementHeight } = sessionWindows(params, 1910n);
-    assert.equal(settlementHeight, 1925n);
-    assert.deepEqual([isClaimDue(params, 1910n, 1924n), isClaimDue(params, 1910n, 1925n)], [false, true]);
-    assert.equal(isClaimDue(params, 1910n, 2100n), true);
+  test("claims are settled in the last block of the proof window", () => {
+    const { proofCloseHeight, settlementHeight } = sessionWindows(params, 1910n);
+    assert.deepEqual([proofCloseHeight, settlementHeight], [1925n, 1925n]);
   });
 });
 

@@ -62,8 +62,3 @@ export function settlementDelayBlocks(params: Omit<SessionWindowParams, keyof Se
 export function numPendingSessions(params: SessionWindowParams): bigint {
   return (settlementDelayBlocks(params) + params.numBlocksPerSession - 1n) / params.numBlocksPerSession;
 }
-
-/** True when the proof window of a claim has passed at `height`, by the parameters in force at its session's end. */
-export function isClaimDue(paramsAtSessionEnd: SessionWindowParams, sessionEndHeight: bigint, height: bigint): boolean {
-  return height > sessionEndHeight + settlementDelayBlocks(paramsAtSessionEnd);
-}

@@ -157,14 +157,14 @@ suite("the limit of a session's relays", () => {
     assert.equal((await limitOf({ number: 0n, heightBlocks: 1n, record })).relays, 500n);
   });
 
-  test("counts a session that is settled after later ones, since the windows were shortened", async () => {
+  test("counts sessions that wait for an earlier one, since the windows were shortened", async () => {
     const long = createMessage(shared.ParamsSchema, { ...PARAMS, proofWindowCloseOffsetBlocks: 24n });
     const paramsAt = (heightBlocks: bigint) => (heightBlocks <= 10n ? long : PARAMS);
     const read = startReader();
     const world = { paramsAt, suppliersOf: { eth: [OTHER] } };
     assert.equal((await read({ ...world, number: 1n, heightBlocks: 11n })).relays, 667n);
-    // The session from 11 to 20 is settled at 30, and the one before it, which may take a third, at 40.
-    assert.deepEqual(await read({ ...world, number: 2n, heightBlocks: 30n }), { relays: 667n, isFinal: false });
+    // The session before 11 is settled at 40, and the next one, which may take all that remains, not before it.
+    assert.deepEqual(await read({ ...world, number: 2n, heightBlocks: 30n }), { relays: 0n, isFinal: false });
     assert.deepEqual(await read({ ...world, number: 2n, heightBlocks: 40n }), { relays: 1_000n, isFinal: true });
   });
 

@@ -126,10 +126,11 @@ export class BudgetReader {
 
   /**
    * Sessions that end before the subject begins and are not settled at a height, in the order of their ends. Where the windows
-   * were shortened, a session can be settled before an earlier one.
+   * were shortened, a session waits for earlier ones, which are settled first.
    */
   async #earlier(facts: EarlierFacts, heightBlocks: bigint): Promise<ChainAnswer<readonly EarlierSessions[]>> {
     const sessions: EarlierSessions[] = [];
+    let waitingEnds: { readonly end: bigint; readonly params: shared.Params }[] = [];
     let end = facts.subject.header.sessionStartBlockHeight - 1n;
     for (let ends = 0; end > 0n; ends++) {
       const params = await this.#modules.queries.sharedParamsAt(end);
@@ -142,10 +143,14 @@ export class BudgetReader {
         sessions.unshift({ pendingSessions: 1n, ownUpokt: 0n, isAlone: false });
         break;
       }
+      waitingEnds.push({ end, params: params.value });
       if (!isSettled) {
-        const earlier = await this.#earlierAt(facts, end, params.value);
-        if (!earlier.ok) return earlier;
-        sessions.unshift(earlier.value);
+        for (const session of waitingEnds) {
+          const earlier = await this.#earlierAt(facts, session.end, session.params);
+          if (!earlier.ok) return earlier;
+          sessions.unshift(earlier.value);
+        }
+        waitingEnds = [];
       }
       end = sessionAt(params.value, end).startHeight - 1n;
     }

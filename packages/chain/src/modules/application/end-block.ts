@@ -17,6 +17,7 @@ import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { getUnstakingGateways } from "../gateway/state.ts";
 import { applicationsWithDueClaims } from "../proof/unsettled-claims.ts";
+import { settlementHeightAt } from "../shared/settlement-heights.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import { undelegated } from "./delegating.ts";
 import {
@@ -93,13 +94,17 @@ function unbond(ctx: Context, app: Parsed<application.Application>, unbondingHei
   });
 }
 
-/** Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go). */
+/**
+ * Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go), and once the application's
+ * last session is settled.
+ */
 function unbondApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
   const unstaking = [...unstakingApplications.entries(ctx)].map(([address]) => address);
   for (const app of named(ctx, unstaking)) {
     const since = app.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
     if (endHeight > ctx.block.heightBlocks || withClaims.has(app.address)) continue;
+    if (settlementHeightAt(ctx, since) > ctx.block.heightBlocks) continue;
     runPart(ctx, { part: "unbonding", item: app.address }, (branch) => unbond(branch, app, endHeight));
   }
 }
@@ -117,6 +122,7 @@ function transferApplications(ctx: Context, withClaims: ReadonlySet<string>): vo
     const { sessionEndHeight } = app.pendingTransfer;
     const endHeight = transferEndHeight(getSharedParamsAt(ctx, sessionEndHeight), sessionEndHeight);
     if (ctx.block.heightBlocks < endHeight || withClaims.has(address)) continue;
+    if (settlementHeightAt(ctx, sessionEndHeight) > ctx.block.heightBlocks) continue;
     runPart(ctx, { part: "transfer", item: address }, (branch) => endTransfer(branch, app, endHeight));
   }
 }

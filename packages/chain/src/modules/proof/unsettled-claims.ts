@@ -1,7 +1,6 @@
-import { isClaimDue } from "@turnpike/protocol";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
-import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
+import { settlementHeightAt } from "../shared/settlement-heights.ts";
 import { claimsByEnd, claimsBySupplier, getClaim } from "./state.ts";
 
 /** A session with claims that are not settled yet. */
@@ -41,8 +40,8 @@ function sessionsOfEnd(ctx: Context, sessionEndHeight: bigint): UnsettledSession
 export function dueSessions(ctx: Context): UnsettledSession[] {
   const sessions: UnsettledSession[] = [];
   for (let end = nextSessionEnd(ctx, 0n); end !== undefined; end = nextSessionEnd(ctx, end + 1n)) {
-    // A later end can be due before an earlier one, when windows were shortened in between.
-    if (!isClaimDue(protocolParams(getSharedParamsAt(ctx, end)), end, ctx.block.heightBlocks)) continue;
+    // Later ends are due later: sessions are settled in their order.
+    if (settlementHeightAt(ctx, end) > ctx.block.heightBlocks) break;
     for (const session of sessionsOfEnd(ctx, end)) sessions.push(session);
   }
   return sessions;

@@ -1,12 +1,11 @@
 import { bytesEqual } from "@turnpike/base";
 import { application, createMessage, encodeMessage, proof, tokenomics } from "@turnpike/proto";
-import { sessionWindows } from "@turnpike/protocol";
 import { messageCodec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { accountCodec, recordCodec } from "../../state/parsed.ts";
 import { Versions } from "../../state/versions.ts";
 import { oldestClaimedStart } from "../proof/unsettled-claims.ts";
-import { getSharedParamsAt } from "../shared/state.ts";
+import { settlementHeightAt } from "../shared/settlement-heights.ts";
 import { SESSION_MODULE } from "./state.ts";
 
 const module = SESSION_MODULE;
@@ -57,7 +56,7 @@ export function noteApplication(
 
 /** True when the claims of the session that a height belongs to were settled before this block, those that are held aside. */
 export function isSettled(ctx: Context, height: bigint): boolean {
-  return sessionWindows(getSharedParamsAt(ctx, height), height).proofCloseHeight < ctx.block.heightBlocks;
+  return settlementHeightAt(ctx, height) < ctx.block.heightBlocks;
 }
 
 /** Returns a check for heights: true for one before all sessions that are not settled yet, or have a claim that is held. */

@@ -12,6 +12,7 @@ import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { hasClaim, oldestClaimedStart } from "../proof/unsettled-claims.ts";
+import { settlementHeightAt } from "../shared/settlement-heights.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import {
   configsByActivation,
@@ -92,8 +93,8 @@ function unbond(
 }
 
 /**
- * At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking. Those above the
- * maximum of the block go in the next ones.
+ * At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking, and once their last
+ * session is settled. Those above the maximum of the block go in the next ones.
  */
 export function unbondSuppliers(ctx: Context): void {
   const height = ctx.block.heightBlocks;
@@ -110,6 +111,7 @@ export function unbondSuppliers(ctx: Context): void {
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
     if (endHeight > sessionEndHeight || hasClaim(ctx, operatorAddress)) continue;
+    if (settlementHeightAt(ctx, since) > height) continue;
     if (remaining <= 0) {
       unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
       return;
@@ -145,6 +147,7 @@ export function pruneConfigs(ctx: Context): void {
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
     if (heldStart !== undefined && ended > heldStart) return;
     if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
+    if (settlementHeightAt(ctx, ended - 1n) >= current) continue;
     const within = uint64Codec.encode(ended);
     const keys = firstOf(configsByDeactivation.entries(ctx, { within }), remaining).map(([key]) => key);
     runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {

@@ -24,6 +24,7 @@ import { heldClaims, holdClaim } from "../proof/held-claims.ts";
 import { type claimKey, claims, setProof } from "../proof/state.ts";
 import { applicationsWithDueClaims, hasClaim } from "../proof/unsettled-claims.ts";
 import { difficulties, services } from "../service/state.ts";
+import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
 import { delegations, validators } from "../staking/state.ts";
 import {
   getActiveServiceConfigs,
@@ -457,6 +458,11 @@ suite("a block settles a maximum of claims", () => {
 
   test("attack: claims of a whole session's end that are too many for one block are settled in the next ones, by whole sessions", () => {
     const econ = economyOf(120, 100n);
+    // Sessions of one block from 21 on.
+    const params = getSharedParams(econ.ctx);
+    const shorter = { numBlocksPerSession: 1n, sessionGridAnchorHeight: 21n, sessionNumberAtAnchor: 3n };
+    sharedParamsHistory.set(econ.ctx, 1n, params);
+    sharedParamsHistory.set(econ.ctx, 21n, { ...params, ...shorter });
     addClaim(econ.ctx, { application: 0, supplier: 0, end: 21n, relays: 100n, units: UNITS });
     const blocks = [30n, 31n].map((height) => endBlockOf(econ, height));
     const few = economyOf(12, 1_000n);
