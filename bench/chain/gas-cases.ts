@@ -22,7 +22,7 @@ import {
   typeUrlOf,
   upgrade,
 } from "@turnpike/proto";
-import { claimMessage, PROOF_SESSIONS } from "./gas-proofs.ts";
+import { bySupplier, claimMessage, PROOF_SESSIONS } from "./gas-proofs.ts";
 import type { GasState, OpenGasState, ProvingState } from "./gas-state.ts";
 import { type Account, SERVICE_ID, serviceIdOf, UNITS_PER_RELAY } from "./ground.ts";
 
@@ -629,15 +629,19 @@ const PROOF: readonly GasCase[] = [
       }).flat();
     },
   },
-  ...(["", "-many"] as const).map(
-    (suffix): GasCase => ({
-      name: `claim-of-few-suppliers${suffix}`,
+  {
+    name: "claim-of-few-suppliers-many",
+    typeUrl: typeUrlOf(proof.MsgCreateClaimSchema),
+    txs: (state) => bySupplier(state.works, claimMessage).map(({ account, messages }) => state.sign(account, messages)),
+  },
+  ...PROOF_SESSIONS.filter(({ members, isLargeService }) => members === 2 && isLargeService !== true).map(
+    ({ name }): GasCase => ({
+      name: `claim-of-few-suppliers-${name}`,
       typeUrl: typeUrlOf(proof.MsgCreateClaimSchema),
       txs: (state) =>
-        state.provers.map((account) => {
-          const claims = state.works.filter(({ supplier }) => supplier === account).map(claimMessage);
-          return state.sign(account, suffix === "" ? claims.slice(0, 1) : claims);
-        }),
+        state.works
+          .filter(({ session }) => session === name)
+          .map((work) => state.sign(work.supplier, [claimMessage(work)])),
     }),
   ),
   {

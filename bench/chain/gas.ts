@@ -9,13 +9,15 @@ import { type GasState, type OpenGasState, openGasState, type SettlingState } fr
 import { cpuOf, type GroundOptions, PROVEN_SERVICE_ID } from "./ground.ts";
 
 const ACTORS = { services: 200, gateways: PROOF_GATEWAYS, provers: PROVERS, provenApplications: PROOF_APPLICATIONS };
-const STATE: GroundOptions = { accounts: 200, suppliers: 10_000, applications: 50_000, ...ACTORS };
+export const STATE: GroundOptions = { accounts: 200, suppliers: 10_000, applications: 50_000, ...ACTORS };
 /** A small state with all that the cases need. */
 export const QUICK_STATE: GroundOptions = { accounts: 60, suppliers: 60, applications: 60, ...ACTORS };
 /** Gas that a byte of a transaction takes, and so reserves in a block whatever becomes of it. */
 const GAS_PER_BYTE = 10n;
 /** Measured runs of each case; blocks of plain sends before the first. */
 const [ROUNDS, WARM_UPS] = [3, 20];
+/** CPU of a case's runs before the first that is measured, in milliseconds. */
+const WARM_UP_MS = 400;
 /** A case above this time of one run is measured once. */
 const SLOW_MS = 1_500;
 /** No message takes more than this times a send's time for its gas. */
@@ -98,7 +100,7 @@ interface CaseRows {
 const plainSends = (state: OpenGasState): readonly Uint8Array[] =>
   GAS_CASES.find(({ name }) => name === PLAIN_SEND)?.txs(state, 0) ?? [];
 
-async function caseRows<State extends GasState>(
+export async function caseRows<State extends GasState>(
   {
     state,
     cases,
@@ -120,6 +122,9 @@ async function caseRows<State extends GasState>(
     let run = await runBlock(state, txs);
     const figures: [number, number][] = [];
     const isSlow = run.ms > SLOW_MS;
+    // The sends are compiled code by now.
+    for (let warmMs = run.ms; !quick && warmMs < WARM_UP_MS; warmMs += Math.max(1, run.ms))
+      run = await runBlock(state, txs);
     for (let round = 1; round <= (isSlow ? 1 : rounds); round++) {
       if (!isSlow) {
         txs = make(state, round);
