@@ -3,7 +3,7 @@ import type { Report } from "../lib/report.ts";
 import { appHashReport } from "./app-hash.ts";
 import { blocksReport } from "./blocks.ts";
 import { CRYPTO_PARTS, cryptoReport } from "./crypto.ts";
-import { gasReport } from "./gas.ts";
+import { gasProofsReport, gasReport } from "./gas.ts";
 import { nodeReport } from "./node.ts";
 import { queriedReport } from "./queried.ts";
 import { requestsReport } from "./requests.ts";
@@ -15,6 +15,7 @@ const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>
   suppliers: suppliersReport,
   settlement: settlementReport,
   gas: gasReport,
+  "gas-proofs": gasProofsReport,
   "app-hash": appHashReport,
   requests: requestsReport,
   queried: queriedReport,

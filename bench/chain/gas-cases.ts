@@ -22,15 +22,17 @@ import {
   typeUrlOf,
   upgrade,
 } from "@turnpike/proto";
-import type { GasState } from "./gas-state.ts";
+import { bySupplier, claimMessage, PROOF_SESSIONS } from "./gas-proofs.ts";
+import type { GasState, OpenGasState, ProvingState } from "./gas-state.ts";
 import { type Account, SERVICE_ID, serviceIdOf, UNITS_PER_RELAY } from "./ground.ts";
 
 /** Transactions of one message type, at one size. */
-export interface GasCase {
+export interface GasCase<State extends GasState = OpenGasState> {
   readonly name: string;
   /** Type URL of the message that is measured. */
   readonly typeUrl: string;
-  readonly txs: (state: GasState) => readonly Uint8Array[];
+  /** @param run number of the run: 0 and up, for cases whose transactions must be new to the chain in each */
+  readonly txs: (state: State, run: number) => readonly Uint8Array[];
 }
 
 /** Transactions of a usual case, each of another account. */
@@ -119,13 +121,15 @@ function configOf({ signer: { address } }: Account, serviceId: string, bytes = 6
   return { serviceId, endpoints: endpointsOf(bytes), revShare: [{ address, revSharePercentage: 100n }] };
 }
 
-function claimOf(state: GasState, supplierAccount: Account, applicationIndex: number) {
-  const header = state.session(accountOf(state, "applications", applicationIndex)).header;
+const claimOf = (state: GasState, account: Account, applicationIndex: number): Any =>
+  claimIn(state.session(accountOf(state, "applications", applicationIndex)).header, account);
+
+function claimIn(header: session.SessionHeader | undefined, account: Account): Any {
   const rootHash = Buffer.alloc(48, 1);
   rootHash.writeBigUInt64BE(UNITS_PER_RELAY * RELAYS, 32);
   rootHash.writeBigUInt64BE(RELAYS, 40);
   return pack(proof.MsgCreateClaimSchema, {
-    supplierOperatorAddress: supplierAccount.signer.address,
+    supplierOperatorAddress: account.signer.address,
     ...(header === undefined ? {} : { sessionHeader: header }),
     rootHash,
   });
@@ -332,6 +336,16 @@ const AUTHZ: readonly GasCase[] = [
           }),
     ),
   ),
+  usual("exec", authz.MsgExecSchema, "accounts", (state, { signer: { address } }, i) => ({
+    grantee: address,
+    msgs: [
+      pack(bank.MsgSendSchema, {
+        fromAddress: address,
+        toAddress: accountOf(state, "accounts", (i + 1) % COUNT).signer.address,
+        amount: [upokt(5n)],
+      }),
+    ],
+  })),
   single("exec-nested", authz.MsgExecSchema, "accounts", (state, account) => [
     times(7, (i) => i).reduce<Any>(
       (inner) => exec(account, [inner]),
@@ -461,10 +475,28 @@ const APPLICATION: readonly GasCase[] = [
     appAddress: signer.address,
     gatewayAddress: accountOf(state, "gateways", 0).signer.address,
   })),
-  usual("undelegate-from-gateway", application.MsgUndelegateFromGatewaySchema, "applications", (state, { signer }) => ({
-    appAddress: signer.address,
-    gatewayAddress: accountOf(state, "gateways", 0).signer.address,
-  })),
+  usual(
+    "undelegate-from-gateway-refused",
+    application.MsgUndelegateFromGatewaySchema,
+    "applications",
+    (state, { signer }) => ({
+      appAddress: signer.address,
+      gatewayAddress: accountOf(state, "gateways", 0).signer.address,
+    }),
+  ),
+  {
+    name: "delegate-and-undelegate",
+    typeUrl: typeUrlOf(application.MsgUndelegateFromGatewaySchema),
+    txs: (state) =>
+      state.applications.slice(0, COUNT).map((account) => {
+        const gatewayAddress = accountOf(state, "gateways", 0).signer.address;
+        const init = { appAddress: account.signer.address, gatewayAddress };
+        return state.sign(account, [
+          pack(application.MsgDelegateToGatewaySchema, init),
+          pack(application.MsgUndelegateFromGatewaySchema, init),
+        ]);
+      }),
+  },
   single("delegate-in-turns", application.MsgDelegateToGatewaySchema, "applications", (state, { signer }) =>
     times(MANY, (i) => {
       const gatewayAddress = accountOf(state, "gateways", (i >> 1) % state.gateways.length).signer.address;
@@ -580,6 +612,38 @@ const PROOF: readonly GasCase[] = [
       return [state.sign(first.account, [exec(first.account, claims)])];
     },
   },
+  {
+    // Each draws its session, which no run before has.
+    name: "claim-first-of-session",
+    typeUrl: typeUrlOf(proof.MsgCreateClaimSchema),
+    txs(state, run) {
+      const claimed = new Set<Account>();
+      return times(COUNT, (i) => {
+        const { header, suppliers } = state.drawn(
+          accountOf(state, "applications", (1 + run * COUNT + i) % state.applications.length),
+        );
+        const account = suppliers.find((one) => !claimed.has(one));
+        if (account === undefined) return [];
+        claimed.add(account);
+        return [state.sign(account, [claimIn(header, account)])];
+      }).flat();
+    },
+  },
+  {
+    name: "claim-of-few-suppliers-many",
+    typeUrl: typeUrlOf(proof.MsgCreateClaimSchema),
+    txs: (state) => bySupplier(state.works, claimMessage).map(({ account, messages }) => state.sign(account, messages)),
+  },
+  ...PROOF_SESSIONS.filter(({ members, isLargeService }) => members === 2 && isLargeService !== true).map(
+    ({ name }): GasCase => ({
+      name: `claim-of-few-suppliers-${name}`,
+      typeUrl: typeUrlOf(proof.MsgCreateClaimSchema),
+      txs: (state) =>
+        state.works
+          .filter(({ session }) => session === name)
+          .map((work) => state.sign(work.supplier, [claimMessage(work)])),
+    }),
+  ),
   {
     // A supplier that changes its services between any two claims: candidates are other ones for each of them.
     name: "claim-after-restake",
@@ -762,6 +826,26 @@ export const GAS_CASES: readonly GasCase[] = [
   ...PARAMS,
   ...UPGRADE,
 ];
+
+/** Proofs that hold, which the end of the block verifies: each of another supplier of a session. */
+export const PROOF_CASES: readonly GasCase<ProvingState>[] = PROOF_SESSIONS.map(({ name }) => ({
+  name: `proof-${name}`,
+  typeUrl: typeUrlOf(proof.MsgSubmitProofSchema),
+  // Each supplier has sent its claims.
+  txs: (state) => state.proofs(name).map(({ account, message }) => state.sign(account, [message], 1n)),
+}));
+
+/** Types of messages that the chain refuses whatever they hold, with the reason: their cases cost no more than a refusal. */
+export const REFUSED_TYPES: Readonly<Record<string, string>> = {
+  [typeUrlOf(staking.MsgDelegateSchema)]: "the chain accepts no delegation",
+  [typeUrlOf(staking.MsgUndelegateSchema)]: "the chain accepts no delegation",
+  [typeUrlOf(staking.MsgBeginRedelegateSchema)]: "the chain accepts no delegation",
+  [typeUrlOf(staking.MsgCancelUnbondingDelegationSchema)]: "the chain accepts no delegation",
+  [typeUrlOf(bank.MsgSetSendEnabledSchema)]: "the genesis has no grant for it",
+  [typeUrlOf(auth.MsgUpdateParamsSchema)]: "the genesis has no grant for it",
+  [typeUrlOf(bank.MsgUpdateParamsSchema)]: "the genesis has no grant for it",
+  [typeUrlOf(staking.MsgUpdateParamsSchema)]: "the genesis has no grant for it",
+};
 
 /** Bytes that the checks refuse, some 700 KB each. */
 export const REFUSED_TXS: Readonly<Record<string, (state: GasState) => Uint8Array>> = {

@@ -7,13 +7,15 @@ import { buildGenesis, CHAIN_PROFILES, type GenesisDocument, PROTOCOL_VERSION, p
 import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
 import { openEmbeddedNode } from "@turnpike/chain-node";
 import { createEd25519Signer, privateKeyFromSecret } from "@turnpike/crypto";
-import { type Any, application, base, createMessage, gateway, shared } from "@turnpike/proto";
+import { type Any, application, base, createMessage, gateway, proof, shared, toApiJson } from "@turnpike/proto";
 
 /** The chain of all measurements. */
 export const CHAIN_ID = "bench";
 /** The service that every supplier and every application is staked for. */
 export const SERVICE_ID = "bench";
-/** Compute units of one of its relays. */
+/** A service with few suppliers, whose sessions are proven: gas of claims and proofs grows with the suppliers of their service. */
+export const PROVEN_SERVICE_ID = "bench-proven";
+/** Compute units of a relay of either. */
 export const UNITS_PER_RELAY = 100n;
 
 const POKT = 1_000_000n;
@@ -32,6 +34,10 @@ export interface GroundOptions {
   readonly services?: number;
   /** Gateways; 0 by default. */
   readonly gateways?: number;
+  /** Suppliers of {@link PROVEN_SERVICE_ID}; 0 by default. With any of them every claim of the chain needs a proof. */
+  readonly provers?: number;
+  /** Applications of {@link PROVEN_SERVICE_ID}; 0 by default. */
+  readonly provenApplications?: number;
 }
 
 /** Id of a service without suppliers. */
@@ -40,6 +46,7 @@ export const serviceIdOf = (i: number): string => `${SERVICE_ID}-${i}`;
 /** An account that signs. */
 export interface Account {
   readonly signer: ChainSigner;
+  readonly privateKey: Uint8Array;
   readonly number: bigint;
 }
 
@@ -51,6 +58,9 @@ export interface Ground {
   readonly suppliers: readonly Account[];
   readonly applications: readonly Account[];
   readonly gateways: readonly Account[];
+  /** Suppliers of {@link PROVEN_SERVICE_ID}. */
+  readonly provers: readonly Account[];
+  readonly provenApplications: readonly Account[];
   /** Account of the DAO, which owns all services, may change parameters, and is the validator's operator. */
   readonly authority: Account;
 }
@@ -64,28 +74,61 @@ export function validatorKeyFileText(): string {
   return `${JSON.stringify({ priv_key: { type: "tendermint/PrivKeyEd25519", value } })}\n`;
 }
 
+function applicationOf({ signer: { address } }: Account, serviceId: string): application.Application {
+  return createMessage(application.ApplicationSchema, {
+    address,
+    stake: coin(10_000n * POKT),
+    serviceConfigs: [{ serviceId }],
+  });
+}
+
+function supplierOf({ signer: { address }, number }: Account, serviceId: string): shared.Supplier {
+  return createMessage(shared.SupplierSchema, {
+    ownerAddress: address,
+    operatorAddress: address,
+    stake: coin(1_000n * POKT),
+    services: [
+      {
+        serviceId,
+        endpoints: [{ url: `https://supplier-${number}.example.com/rpc`, rpcType: shared.RPCType.JSON_RPC }],
+        revShare: [{ address, revSharePercentage: 100n }],
+      },
+    ],
+  });
+}
+
 /** Keys and genesis of a chain. */
 export function makeGround(opts: GroundOptions): Ground {
-  const operator = createChainSigner(keyOf("validator"));
-  const signers = (name: string, count: number): ChainSigner[] =>
-    Array.from({ length: count }, (_, i) => createChainSigner(keyOf(`${name} ${i}`)));
-  const groups = [
-    [operator],
-    signers("account", opts.accounts),
-    signers("supplier", opts.suppliers),
-    signers("application", opts.applications),
-    signers("gateway", opts.gateways ?? 0),
-  ] as const;
-  let next = 0;
-  const [, accounts, suppliers, applications, gateways] = groups.map((group) =>
-    group.map((signer): Account => ({ signer, number: BigInt(next++) })),
-  ) as [Account[], Account[], Account[], Account[], Account[]];
-  const serviceIds = [SERVICE_ID, ...Array.from({ length: opts.services ?? 0 }, (_, i) => serviceIdOf(i))];
+  let next = 0n;
+  const accountOf = (name: string): Account => {
+    const privateKey = keyOf(name);
+    return { signer: createChainSigner(privateKey), privateKey, number: next++ };
+  };
+  const group = (name: string, count = 0): Account[] =>
+    Array.from({ length: count }, (_, i) => accountOf(`${name} ${i}`));
+  const authority = accountOf("validator");
+  const { signer: operator } = authority;
+  const groups = {
+    accounts: group("account", opts.accounts),
+    suppliers: group("supplier", opts.suppliers),
+    applications: group("application", opts.applications),
+    gateways: group("gateway", opts.gateways),
+    provers: group("prover", opts.provers),
+    provenApplications: group("proven application", opts.provenApplications),
+  };
+  const serviceIds = [
+    SERVICE_ID,
+    PROVEN_SERVICE_ID,
+    ...Array.from({ length: opts.services ?? 0 }, (_, i) => serviceIdOf(i)),
+  ];
   const genesis = buildGenesis({
     chainId: CHAIN_ID,
     genesisTime: GENESIS_TIME,
     profile: CHAIN_PROFILES.fast,
-    accounts: groups.flat().map(({ publicKey }) => ({ publicKey, balanceUpokt: 1_000_000n * POKT })),
+    accounts: [authority, ...Object.values(groups).flat()].map(({ signer: { publicKey } }) => ({
+      publicKey,
+      balanceUpokt: 1_000_000n * POKT,
+    })),
     daoAddress: operator.address,
     services: serviceIds.map((id) =>
       createMessage(shared.ServiceSchema, {
@@ -95,35 +138,33 @@ export function makeGround(opts: GroundOptions): Ground {
         ownerAddress: operator.address,
       }),
     ),
-    applications: applications.map(({ signer: { address } }) =>
-      createMessage(application.ApplicationSchema, {
-        address,
-        stake: coin(10_000n * POKT),
-        serviceConfigs: [{ serviceId: SERVICE_ID }],
-      }),
-    ),
-    gateways: gateways.map(({ signer: { address } }) =>
+    applications: [
+      ...groups.applications.map((account) => applicationOf(account, SERVICE_ID)),
+      ...groups.provenApplications.map((account) => applicationOf(account, PROVEN_SERVICE_ID)),
+    ],
+    gateways: groups.gateways.map(({ signer: { address } }) =>
       createMessage(gateway.GatewaySchema, { address, stake: coin(1_000n * POKT) }),
     ),
-    suppliers: suppliers.map(({ signer: { address } }, i) =>
-      createMessage(shared.SupplierSchema, {
-        ownerAddress: address,
-        operatorAddress: address,
-        stake: coin(1_000n * POKT),
-        services: [
-          {
-            serviceId: SERVICE_ID,
-            endpoints: [{ url: `https://supplier-${i}.example.com/rpc`, rpcType: shared.RPCType.JSON_RPC }],
-            revShare: [{ address, revSharePercentage: 100n }],
-          },
-        ],
-      }),
-    ),
+    suppliers: [
+      ...groups.suppliers.map((account) => supplierOf(account, SERVICE_ID)),
+      ...groups.provers.map((account) => supplierOf(account, PROVEN_SERVICE_ID)),
+    ],
     validators: [{ moniker: "bench", signer: operator, consensusKey: VALIDATOR.publicKey, bondUpokt: 10_000n * POKT }],
     // Whole blocks of what is measured.
     maxBlockGas: -1n,
   });
-  return { genesis, accounts, suppliers, applications, gateways, authority: { signer: operator, number: 0n } };
+  return { genesis: groups.provers.length === 0 ? genesis : withAllProofs(genesis), ...groups, authority };
+}
+
+function withAllProofs(genesis: GenesisDocument): GenesisDocument {
+  const params = {
+    proofRequestProbability: 1,
+    proofRequirementThreshold: coin(1n),
+    proofMissingPenalty: coin(POKT),
+    proofSubmissionFee: coin(1n),
+  };
+  const state = toApiJson(proof.GenesisStateSchema, createMessage(proof.GenesisStateSchema, { params }));
+  return { ...genesis, app_state: { ...genesis.app_state, proof: state } };
 }
 
 /** A folder that is removed in the end. */

@@ -33,10 +33,11 @@ export function getSession(
   node: { readonly application: Pick<BenchNode["application"], "grpcQuery"> },
   applicationAddress: string,
   height: bigint,
+  serviceId = SERVICE_ID,
 ): session.Session {
   const asked = createMessage(session.QueryGetSessionRequestSchema, {
     applicationAddress,
-    serviceId: SERVICE_ID,
+    serviceId,
     blockHeight: height,
   });
   const answer = node.application.grpcQuery(GET_SESSION, encodeMessage(session.QueryGetSessionRequestSchema, asked));

@@ -16,6 +16,8 @@ export class TestChain {
   readonly machine: StateMachine;
   readonly handlers: ReadonlyMap<string, MessageHandler>;
   readonly state: Overlay = new Overlay(EMPTY);
+  /** Gas of the message that was sent last, without that of a transaction. */
+  lastGas = 0n;
   readonly #secondsPerBlock: bigint;
   #height: bigint;
 
@@ -71,7 +73,9 @@ export class TestChain {
     const fault = handler.validate(message);
     if (fault !== undefined) return { ok: false, fault };
     const state = new Overlay(this.state);
-    const ran = handler.run({ ...this.ctx, state }, message);
+    const gas = new GasMeter();
+    const ran = handler.run({ ...this.ctx, state, gas }, message);
+    this.lastGas = gas.used;
     if (ran.ok) state.commitTo(this.state);
     return ran;
   }

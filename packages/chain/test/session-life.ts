@@ -106,6 +106,14 @@ const some = <T>(value: T | undefined): T => {
   return value;
 };
 
+/** A relay that is served. */
+export interface ServedRelay {
+  readonly payload: Uint8Array;
+  /** Signature of a request's digest. */
+  readonly sign: (digest: Uint8Array) => Uint8Array;
+  readonly unitsPerRelay: bigint;
+}
+
 /** Relays of a session that one supplier answered. */
 export class Work {
   readonly header: session.SessionHeader;
@@ -120,11 +128,16 @@ export class Work {
 
   /** Adds relays that a party signed in a ring, and the supplier answered. */
   serve(count: number, ring: readonly Uint8Array[], signer: Party, unitsPerRelay = RELAY_UPOKT): this {
-    for (let i = 0; i < count; i++) {
-      const bytes = this.#relay(`${this.relays}`, ring, signer);
-      this.trie.insert(relayHash(bytes), bytes, unitsPerRelay);
-      this.relays++;
-    }
+    const sign = (digest: Uint8Array): Uint8Array => rings.sign(digest, ring, signer.privateKey);
+    for (let i = 0; i < count; i++) this.serveOne({ payload: Buffer.from(`${this.relays}`), sign, unitsPerRelay });
+    return this;
+  }
+
+  /** Adds a relay that the supplier answered. */
+  serveOne({ payload, sign, unitsPerRelay }: ServedRelay): this {
+    const bytes = this.#relay(payload, sign);
+    this.trie.insert(relayHash(bytes), bytes, unitsPerRelay);
+    this.relays++;
     return this;
   }
 
@@ -138,15 +151,15 @@ export class Work {
     return this;
   }
 
-  #relay(payload: string, ring: readonly Uint8Array[], signer: Party): Uint8Array {
+  #relay(payload: Uint8Array, sign: ServedRelay["sign"]): Uint8Array {
     const meta = createMessage(service.RelayRequestMetadataSchema, {
       sessionHeader: this.header,
       supplierOperatorAddress: this.supplier.address,
     });
-    const request = createMessage(service.RelayRequestSchema, { meta, payload: Buffer.from(payload) });
+    const request = createMessage(service.RelayRequestSchema, { meta, payload });
     const encode = (): Uint8Array => encodeMessage(service.RelayRequestSchema, request);
-    meta.signature = rings.sign(some(relayRequestSignBytes(encode())), ring, signer.privateKey);
-    const answer = Buffer.from(`answer to ${payload}`);
+    meta.signature = sign(some(relayRequestSignBytes(encode())));
+    const answer = Buffer.concat([Buffer.from("answer to "), payload]);
     const answerMeta = createMessage(service.RelayResponseMetadataSchema, { sessionHeader: this.header });
     const response = createMessage(service.RelayResponseSchema, {
       meta: answerMeta,

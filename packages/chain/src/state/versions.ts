@@ -16,7 +16,7 @@ export interface Version<V> {
 
 /**
  * Earlier values of records, by the last block after which each held. A record without an entry has always been what it is
- * now, so a state that was written before there were any reads as it did. The real chain keeps none: they cost no gas.
+ * now, so a state that was written before there were any reads as it did. The real chain keeps none: writing them costs no gas.
  */
 export class Versions<V> {
   readonly #entries: Collection<readonly [key: string, lastHeight: bigint], V | undefined>;
@@ -69,16 +69,19 @@ export class Versions<V> {
 
   /** The value of a record after the block at a height. */
   at(ctx: Context, key: string, height: bigint, today: () => V | undefined): V | undefined {
-    const [value] = this.between(ctx, key, height, height, today);
+    const [value] = this.between(unmetered(ctx), key, height, height, today);
     return value;
   }
 
-  /** Every value that a record had after one of these blocks, the oldest first; those without a record are left out. */
+  /**
+   * Every value that a record had after one of these blocks, the oldest first; those without a record are left out. Takes the
+   * gas of an iterator over the earlier ones.
+   */
   between(ctx: Context, key: string, first: bigint, last: bigint, today: () => V | undefined): V[] {
     const values: V[] = [];
     const within = endedTextCodec.encode(key);
     const from = joinBytes(within, uint64Codec.encode(first));
-    for (const [[, lastHeight], value] of this.#entries.entries(unmetered(ctx), { within, from })) {
+    for (const [[, lastHeight], value] of this.#entries.entries(ctx, { within, from })) {
       if (value !== undefined) values.push(value);
       if (lastHeight >= last) return values;
     }

@@ -1,6 +1,9 @@
+import { bytesEqual } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
+import { accountAddress } from "@turnpike/crypto";
 import { ringMembers, type SessionHeader } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
+import { bytesToText } from "../../state/bytes.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
@@ -31,11 +34,8 @@ export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
   return done(key.key);
 }
 
-/**
- * The keys that may be in a ring signature of a relay of a session: those of its members who can sign. Who has no key, or
- * one of another type, is left out: on the real chain one such member makes every proof of the application invalid.
- */
-export function ringKeys(ctx: Context, header: SessionHeader): Outcome<Bytes[]> {
+/** Addresses of those who may sign a relay of a session. */
+export function ringAddresses(ctx: Context, header: SessionHeader): Outcome<ReadonlySet<string>> {
   const record = new SessionFacts(ctx, header).application();
   if (record === undefined) {
     return fail({ codespace: "application", code: 1104, text: "application not found" }, header.applicationAddress);
@@ -51,9 +51,20 @@ export function ringKeys(ctx: Context, header: SessionHeader): Outcome<Bytes[]> 
     },
     header.sessionEndBlockHeight,
   );
-  const keys = addresses.flatMap((address) => {
-    const key = accountKey(ctx, address);
-    return key.ok ? [key.value] : [];
+  return done(new Set(addresses));
+}
+
+/**
+ * Those of a signature's keys whose accounts are of a ring and have that key. Looked up by the keys, which the signature's gas
+ * pays for: an application may have delegated to thousands of gateways in a session. A member without a key, or with one of
+ * another type, is left out: on the real chain one such member makes every proof of the application invalid.
+ */
+export function ringKeys(ctx: Context, addresses: ReadonlySet<string>, signatureKeys: readonly Bytes[]): Bytes[] {
+  const unique = new Map(signatureKeys.map((key) => [bytesToText(key), key]));
+  return [...unique.values()].filter((key) => {
+    const address = accountAddress(key);
+    if (!addresses.has(address)) return false;
+    const stored = accountKey(ctx, address);
+    return stored.ok && bytesEqual(stored.value, key);
   });
-  return done(keys);
 }

@@ -1,5 +1,5 @@
 import { bytesEqual } from "@turnpike/base";
-import { cosmosVerify, isClosest, type Rings, sha256, verifyClosestProof } from "@turnpike/crypto";
+import { cosmosVerify, decodeRingSignature, isClosest, type Rings, sha256, verifyClosestProof } from "@turnpike/crypto";
 import { proof } from "@turnpike/proto";
 import {
   type Claim,
@@ -18,7 +18,7 @@ import { protocolClaim } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./errors.ts";
 import { holdClaim, isHeld } from "./held-claims.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
-import { accountKey, ringKeys, ringMemberCount } from "./ring-keys.ts";
+import { accountKey, ringAddresses, ringKeys, ringMemberCount } from "./ring-keys.ts";
 import { type claimKey, getClaim, proofs, setClaim } from "./state.ts";
 
 /** What the end of the block checks proofs with. */
@@ -43,22 +43,23 @@ function requestSignatureFault(
   const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
   if (digest === undefined) return faultOf(RELAY.ringRequest, "error getting relay request signable bytes");
   const { applicationAddress } = claim.sessionHeader;
-  const keys = ringKeys(ctx, claim.sessionHeader);
-  if (!keys.ok) {
-    const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
+  const ring = ringAddresses(ctx, claim.sessionHeader);
+  if (!ring.ok) {
+    const text = `error getting ring for application address ${applicationAddress}: ${ring.fault.text}`;
     return faultOf(RELAY.ringRequest, text);
   }
   const signature = request.meta?.signature ?? new Uint8Array(0);
   const members = ringMemberCount(signature);
   // Members may repeat, and every one costs as much: the real chain checks as many as a transaction can hold.
-  const most = MOST_REPEATS * keys.value.length;
+  const most = MOST_REPEATS * ring.value.size;
   if (members > most) {
     return faultOf(
       RELAY.ringSignature,
       `${members} members in the ring signature, where at most ${most} are looked at`,
     );
   }
-  const verdict = rings.verifyWithin(digest, signature, keys.value);
+  const keys = ringKeys(ctx, ring.value, decodeRingSignature(signature)?.members ?? []);
+  const verdict = rings.verifyWithin(digest, signature, keys);
   if (verdict.ok) return undefined;
   if (verdict.fault === "malformed") return faultOf(RELAY.ringSignature, "error deserializing ring signature");
   if (verdict.fault === "non-member") {

@@ -11,7 +11,7 @@ import { upokt } from "../../state/stakes.ts";
 import { getApplication, setApplication } from "../application/state.ts";
 import { addUnorderedNonce } from "../auth/accounts.ts";
 import { holdClaim } from "../proof/held-claims.ts";
-import { ringKeys } from "../proof/ring-keys.ts";
+import { ringAddresses, ringKeys } from "../proof/ring-keys.ts";
 import { pastApplications } from "./history.ts";
 import { hydrateSession } from "./hydrate.ts";
 
@@ -68,7 +68,7 @@ suite("a session is settled by what was true in it", () => {
   }
 
   test("a gateway whose key cannot sign relays is refused at delegation; one without a key yet is in no ring", () => {
-    const { chain, app } = begin();
+    const { chain, app, gw } = begin();
     const [other, keyless] = [
       chain.addParty("gateway 2", multisigKey("gateway 2")),
       chain.addParty("gateway 3", "none"),
@@ -80,8 +80,10 @@ suite("a session is settled by what was true in it", () => {
       /cannot sign relays: .*not a secp256k1 key: invalid gateway address$/,
     );
     assert.ok(chain.delegate(app, keyless).ok);
-    const keys = ringKeys(chain.ctx, chain.header(app, "svc"));
-    assert.equal(keys.ok && keys.value.length, 2);
+    const addresses = ringAddresses(chain.ctx, chain.header(app, "svc"));
+    assert.ok(addresses.ok);
+    const keys = [gw, keyless, app, other, app].map(({ publicKey }) => publicKey);
+    assert.deepEqual(ringKeys(chain.ctx, addresses.value, keys), [gw.publicKey, app.publicKey]);
   });
 
   test("an application whose own key cannot sign relays is served by its gateway", () => {
@@ -318,6 +320,54 @@ suite("a session is settled by what was true in it", () => {
     // 100 POKT, two sessions at a time, two services.
     const paid = works.map((work) => chain.outcomeOf(work).settledUpokt);
     assert.ok((paid[0] ?? 0n) > 20_000_000n && (paid[1] ?? 0n) > 20_000_000n, paid.join());
+  });
+
+  test("attack: an application that changes in every block of a session makes its claims and proofs pay for what they read", () => {
+    const gasOf = (blocks: bigint): readonly [claim: bigint, proof: bigint] => {
+      const { chain, app, gw, serve } = begin();
+      const others = Array.from({ length: 20 }, (_, i) => chain.addParty(`gateway ${i + 2}`));
+      for (const other of others) {
+        assert.ok(chain.stakeGateway(other).ok && chain.delegate(app, other).ok && chain.undelegate(app, other).ok);
+      }
+      const work = serve(1);
+      const end = work.header.sessionStartBlockHeight + blocks;
+      for (; chain.block.heightBlocks < end; chain.runTo(chain.block.heightBlocks + 1n)) {
+        assert.ok(chain.undelegate(app, gw).ok && chain.delegate(app, gw).ok);
+      }
+      const { claimOpenHeight, proofOpenHeight } = chain.windowsOf(work.header);
+      chain.runTo(claimOpenHeight);
+      assert.equal(refusal(chain.claim(work)), "");
+      const claimGas = chain.lastGas;
+      chain.runTo(proofOpenHeight);
+      assert.equal(refusal(chain.prove(work)), "");
+      return [claimGas, chain.lastGas];
+    };
+    const [[claim, proof], [busyClaim, busyProof]] = [gasOf(1n), gasOf(4n)];
+    // Three more records of 21 addresses, read twice, at the price of a store's read.
+    const bytes = 3n * 21n * 43n;
+    assert.ok(busyClaim - claim >= 2n * 3n * bytes, `${claim} ${busyClaim}`);
+    assert.ok(busyProof - proof >= 2n * 3n * bytes, `${proof} ${busyProof}`);
+  });
+
+  test("attack: the keys of a ring are read for the members of a signature, however many gateways the application left", () => {
+    const { chain, app, gw } = begin();
+    for (let i = 0; i < 20; i++) {
+      const other = chain.addParty(`gateway ${i + 2}`);
+      assert.ok(chain.stakeGateway(other).ok && chain.delegate(app, other).ok && chain.undelegate(app, other).ok);
+    }
+    const addresses = ringAddresses(chain.ctx, chain.header(app, "svc"));
+    assert.ok(addresses.ok && addresses.value.size === 22);
+    const keys = [app.publicKey, gw.publicKey, app.publicKey, party("stranger").publicKey];
+    let reads = 0;
+    const state = new Overlay({
+      get(key) {
+        reads++;
+        return chain.state.get(key);
+      },
+      range: (options) => chain.state.range(options),
+    });
+    assert.deepEqual(ringKeys({ ...chain.ctx, state }, addresses.value, keys), [app.publicKey, gw.publicKey]);
+    assert.ok(reads <= 4, `${reads} reads`);
   });
 
   test("the history goes when no session needs it", () => {

@@ -21,6 +21,9 @@ import { getTokenomicsParams } from "../tokenomics/state.ts";
 import { pastApplications, pastOwners, pastProofParams, pastTokenomicsParams } from "./history.ts";
 import { getBlockHash } from "./state.ts";
 
+/** Gas of reading a few earlier records of an application: some 1,000 bytes. */
+const FREE_VERSIONS_GAS = 3_000n;
+
 type Header = Omit<SessionHeader, "sessionId"> | session.SessionHeader;
 
 /**
@@ -160,9 +163,16 @@ export class SessionFacts {
     };
   }
 
-  /** Records of the application after the blocks of the session, the oldest first: today's last while it is under way. */
+  /**
+   * Records of the application after the blocks of the session, the oldest first: today's last while it is under way. The real
+   * chain keeps none, so that the usual few of them cost no gas; an application may change in every block.
+   */
   #versions(): application.Application[] {
     const { applicationAddress: address, sessionStartBlockHeight: first, sessionEndBlockHeight: last } = this.#header;
-    return pastApplications.between(this.#free, address, first, last, () => getApplication(this.#free, address));
+    const today = (): application.Application | undefined => getApplication(this.#free, address);
+    const walk = unmetered(this.#ctx);
+    const versions = pastApplications.between(walk, address, first, last, today);
+    if (walk.gas.used > FREE_VERSIONS_GAS) this.#ctx.gas.consume(walk.gas.used - FREE_VERSIONS_GAS, "ValuePerByte");
+    return versions;
   }
 }
