@@ -25,6 +25,17 @@ test("every link between pages leads somewhere", () => {
   assert.deepEqual(broken, []);
 });
 
+test("each promise to a buyer names a test that is there", () => {
+  const table = read("docs/buy.md").split("\n## What is promised\n")[1]?.split("\n## ")[0] ?? "";
+  const promises = [...table.matchAll(/^\| [A-Z].* \| `(.+)` \|$/gm)].map(([, name = ""]) => name);
+  assert.equal(promises.length, 10);
+  const tests = files("{packages,apps}/**/*.test.ts").map(read).join("\n");
+  assert.deepEqual(
+    promises.filter((name) => !tests.includes(`test("${name}"`)),
+    [],
+  );
+});
+
 test("the operators' index names every page of theirs", () => {
   const index = read("docs/operate/README.md");
   const missing = files("docs/operate/*.md").filter(

@@ -1,10 +1,17 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { AppError } from "@turnpike/base";
 import { runCommandLine } from "../src/main.ts";
+
+/** State of the commands that are given no folder of their own for it: none is left in the user's. */
+const stateFolder = mkdtempSync(join(tmpdir(), "turnpike-command-state-"));
+process.once("exit", () => rmSync(stateFolder, { recursive: true, force: true }));
+const environment = (env: Record<string, string>): Record<string, string> => ({ XDG_STATE_HOME: stateFolder, ...env });
 
 /** Where the command is. */
 export const COMMAND_FILE = join(import.meta.dirname, "../bin/turnpike.js");
@@ -36,19 +43,21 @@ for (const [stream, name] of [
     // Bytes are the test runner's own reports.
     if (written === undefined || typeof chunk !== "string") return write(chunk as string, ...rest);
     written[name] += chunk;
+    const callback: unknown = rest.at(-1);
+    if (typeof callback === "function") queueMicrotask(() => void callback());
     return true;
   }) as typeof write;
 }
 
 /**
- * Runs a command as its process would, but in this one: with nothing in its environment but what is given. Relative paths
- * are this process's: see process.chdir.
+ * Runs a command as its process would, but in this one: with nothing in its environment but what is given, and a state folder.
+ * Relative paths are this process's: see process.chdir.
  */
 export async function runInProcess(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
   const written: Written = { out: "", err: "" };
   let code = 0;
   const context = {
-    env,
+    env: environment(env),
     exitWith: (given: number) => {
       code = given;
     },
@@ -60,12 +69,16 @@ export async function runInProcess(args: readonly string[], env: Record<string, 
   return { code, ...written };
 }
 
-/** Runs a command as a user does: in a process of its own, with nothing in its environment but what is given. */
+/** Runs a command as a user does: in a process of its own, with nothing in its environment but what is given, and a state folder. */
 export async function runSpawned(
   args: readonly string[],
   { cwd, env = {} }: { readonly cwd: string; readonly env?: Record<string, string> },
 ): Promise<Ran> {
-  const child = spawn(process.execPath, [COMMAND_FILE, ...args], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, [COMMAND_FILE, ...args], {
+    cwd,
+    env: environment(env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
   return { code: code as number | null, out, err };
 }

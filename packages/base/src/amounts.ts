@@ -1,4 +1,4 @@
-import { AppError } from "./errors.ts";
+import { AppError, type ErrorCode } from "./errors.ts";
 import { trimEndOf } from "./trim.ts";
 
 const DECIMAL = /^(0|[1-9][0-9]*)(?:\.([0-9]+))?$/;
@@ -26,4 +26,19 @@ export function unitsToDecimal(units: bigint, decimals: number): string {
   const digits = (units < 0n ? -units : units).toString().padStart(decimals + 1, "0");
   const whole = digits.slice(0, digits.length - decimals);
   return decimals === 0 ? `${sign}${whole}` : `${sign}${whole}.${digits.slice(-decimals)}`;
+}
+
+/** An amount of US dollars: a decimal without sign, exponent or leading zeros, below 10^12, of at most 18 places. */
+export const USD_AMOUNT = /^(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,18})?$/;
+
+/**
+ * Holds that a buyer's text is a {@link USD_AMOUNT}.
+ * @throws AppError with `code`; `name` says which amount it is.
+ */
+export function assertUsd(name: string, text: string, code: ErrorCode): void {
+  if (typeof text === "string" && USD_AMOUNT.test(text)) return;
+  const shown = JSON.stringify(text) ?? "undefined";
+  throw new AppError(code, {
+    message: `${name}: ${shown.slice(0, 40)} is no amount of US dollars such as "0.05"; nothing was signed.`,
+  });
 }

@@ -1,4 +1,4 @@
-export { decimalToUnits, unitsToDecimal } from "./amounts.ts";
+export { assertUsd, decimalToUnits, USD_AMOUNT, unitsToDecimal } from "./amounts.ts";
 export {
   type BatchFault,
   type BatchHandlers,

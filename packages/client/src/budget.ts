@@ -1,22 +1,9 @@
-import { AppError, decimalToUnits, type ErrorCode, isRecord, unitsToDecimal } from "@turnpike/base";
+import { decimalToUnits, isRecord, USD_AMOUNT, unitsToDecimal } from "@turnpike/base";
 
 /** Places of a micro-unit of the dollar, in which budgets are added up. */
 const MICRO = 6;
 /** Most places of an amount in US dollars. */
 const PLACES = 18;
-const USD = /^(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,18})?$/;
-
-/**
- * Holds that a text is an amount of US dollars: a decimal without sign or exponent, below 10^12, of at most 18 places.
- * @throws AppError with `code`; `name` says which amount it is.
- */
-export function assertUsd(name: string, text: string, code: ErrorCode): void {
-  if (typeof text === "string" && USD.test(text)) return;
-  const said = JSON.stringify(text) ?? "undefined";
-  throw new AppError(code, {
-    message: `${name}: ${said.slice(0, 40)} is no amount of US dollars such as "0.05"; nothing was signed.`,
-  });
-}
 
 /**
  * A price of a gateway's list (`{ amount, currency }`) in US dollars, rounded up to a micro-unit; undefined when it is no
@@ -25,11 +12,11 @@ export function assertUsd(name: string, text: string, code: ErrorCode): void {
 export function listedPriceUsd(price: unknown): string | undefined {
   if (!isRecord(price) || price.currency !== "USD") return undefined;
   const { amount } = price;
-  if (typeof amount !== "string" || !USD.test(amount)) return undefined;
+  if (typeof amount !== "string" || !USD_AMOUNT.test(amount)) return undefined;
   return microUsdText(unitsToMicroUsd(decimalToUnits(amount, PLACES), PLACES));
 }
 
-/** The lower of two amounts of US dollars that passed {@link assertUsd}. */
+/** The lower of two amounts of US dollars that are a {@link USD_AMOUNT}. */
 export function lowerUsd(one: string, other: string): string {
   return decimalToUnits(other, PLACES) < decimalToUnits(one, PLACES) ? other : one;
 }

@@ -321,6 +321,105 @@ suite("budget, attacked", () => {
     }
   });
 
+  test("attack: what gets no answer ends: it may have been charged, in words, and only the next call buys anew", async () => {
+    const bare: Answerer = (_, response) => answerJson(response, 200, { portal: {}, data: {} });
+    const broken = refusing(500, { code: "BROKEN", message: "Oops.", retryable: true });
+    const noLedger = refusing(404, { code: "UNKNOWN_SERVICE", message: "No service has this id." });
+    for (const [name, bad] of Object.entries({ bare, lost, pending, broken, noLedger })) {
+      let count = 0;
+      let good = false;
+      await using stand = await standInGateway((seen, response, paid) => {
+        count += 1;
+        // The first answer is lost: what follows proves nothing.
+        (good ? sold : count === 1 && bad === noLedger ? lost : bad)(seen, response, paid);
+      });
+      const signer = countingSigner();
+      const { client, later } = testClient(stand.gateway, signer, { retryForMs: 1_000 });
+      for (const ms of [0, HOUR_MS]) {
+        later(ms);
+        const result = await client.call("eth", BODY);
+        assert.ok(result.kind === "refused" && result.open, name);
+      }
+      later(HOUR_MS);
+      const last = await client.call("eth", BODY);
+      assert.ok(last.kind === "refused", name);
+      assert.deepEqual([last.state, last.open, last.retryable], ["charged", false, false], name);
+      assert.match(last.charge, /^0\.005000 USD was charged, or may have been, and counts as spent\.$/, name);
+      assert.deepEqual([signer.count(), client.spending().chargedUsd], [1, "0.005000"], name);
+      good = true;
+      assert.equal((await client.call("eth", BODY)).kind, "bought", name);
+      assert.deepEqual([signer.count(), client.spending().chargedUsd], [2, "0.010000"], name);
+    }
+  });
+
+  test("attack: what gets no answer ends as the named node shows; while it is silent nothing new is signed", async () => {
+    await using stand = await standInGateway(pending);
+    await using node = await standInNode();
+    node.state = undefined;
+    const signer = countingSigner();
+    const opts = { rpcUrls: [node.url], retryForMs: 1_000 };
+    const { client, later } = testClient(stand.gateway, signer, opts);
+    await client.call("eth", BODY);
+    later(3 * HOUR_MS);
+    for (let times = 0; times < 3; times++) {
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "refused" && !result.open);
+      assert.match(result.charge, /was charged, or may have been, and counts as spent/);
+      assert.equal(signer.count(), 1);
+    }
+    node.state = USED;
+    const shown = await client.call("eth", BODY);
+    assert.ok(shown.kind === "refused" && !shown.open);
+    assert.match(
+      shown.charge,
+      /^0\.005000 USD was charged, once: the chain shows it, and the gateway gave no answer for it/,
+    );
+    assert.deepEqual(
+      [signer.count(), client.spending().chargedUsd, client.spending().openUsd],
+      [1, "0.005000", "0.000000"],
+    );
+    await client.call("eth", BODY);
+    assert.equal(signer.count(), 2);
+  });
+
+  test("attack: a bought answer that its caller does not have is not retracted: it is there, or charged in words", async () => {
+    let state: Answerer = sold;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    await using node = await standInNode();
+    for (const rpcUrls of [[], [node.url]]) {
+      const { client, later } = testClient(stand.gateway, signer, { rpcUrls, retryForMs: 1_000 });
+      const keep = { keepUntilAcknowledged: true };
+      const signed = signer.count() + 1;
+      state = sold;
+      assert.equal((await client.call("eth", BODY, keep)).kind, "bought");
+      for (const bad of [
+        settlementFailed,
+        lost,
+        pending,
+        refusing(409, { code: "PAYMENT_CONFLICT", message: "Used." }),
+      ]) {
+        state = bad;
+        const result = await client.call("eth", BODY, keep);
+        assert.ok(result.kind === "refused" && result.open);
+        assert.match(result.charge, /^0\.005000 USD was charged once, as the receipt states\. For its answer: present/);
+        assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.005000", "0.000000"]);
+      }
+      later(HOUR_MS);
+      state = settlementFailed;
+      for (let times = 0; times < 2; times++) {
+        const last = await client.call("eth", BODY, keep);
+        assert.ok(last.kind === "refused" && !last.open && last.payment !== undefined);
+        assert.match(last.charge, /^0\.005000 USD was charged once, as the receipt states, and counts as spent\.$/);
+        assert.equal(signer.count(), signed);
+        if (times === 1) await client.acknowledge(last.payment);
+      }
+      state = sold;
+      assert.equal((await client.call("eth", BODY)).kind, "bought");
+      assert.deepEqual([signer.count(), client.spending().chargedUsd], [signed + 1, "0.010000"]);
+    }
+  });
+
   test("what the gateway refused is given back when the chain shows that it can no longer be taken, and not before", async () => {
     await using stand = await standInGateway(settlementFailed);
     await using node = await standInNode();

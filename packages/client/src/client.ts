@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS, isAppError, isNestedDeeper, QuotedError, visibleLine } from "@turnpike/base";
+import { AppError, assertUsd, ERRORS, isAppError, isNestedDeeper, QuotedError, visibleLine } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
@@ -15,7 +15,7 @@ import {
   waitMs,
 } from "./answers.ts";
 import { NodeNetworks, readAuthorizationEnds } from "./authorization-ends.ts";
-import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
+import { limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
 import { AllowedNetworks } from "./networks.ts";
@@ -92,6 +92,8 @@ interface Purpose extends Request {
   readonly requestHash: string;
   /** The lower of the budget's cap and the call's. */
   readonly maxPriceUsd: string;
+  /** True where the caller acknowledges what was charged. */
+  readonly isKept: boolean;
 }
 
 class GatewayClient implements Client {
@@ -169,7 +171,12 @@ class GatewayClient implements Client {
   #presentEarlier(purpose: Purpose, { open, outcome, receipt, reservation }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
     // What was refused when it was first seen is judged as it was then: nothing was lost in between.
-    const facts = { fresh: outcome === "uncharged", isUsed: outcome === "used", hasNodes: this.#hasNodes };
+    const facts = {
+      fresh: outcome === "uncharged",
+      isUsed: outcome === "used",
+      isCharged: outcome === "unacknowledged",
+      hasNodes: this.#hasNodes,
+    };
     return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 
@@ -204,12 +211,17 @@ class GatewayClient implements Client {
     return this.#journal.open();
   }
 
+  acknowledge(payment: string): Promise<void> {
+    return this.#journal.acknowledge(payment);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
     await this.#reviewing;
   }
 
-  #purposeOf(service: string, request: unknown, { maxPriceUsd, signal }: CallOptions): Purpose {
+  #purposeOf(service: string, request: unknown, options: CallOptions): Purpose {
+    const { maxPriceUsd, signal, keepUntilAcknowledged: isKept = false } = options;
     assertService(service);
     const body = bodyOf(request);
     const { gateway, budget } = this.#opts;
@@ -218,7 +230,7 @@ class GatewayClient implements Client {
     const requestHash = createHash("sha256").update(named).digest("hex");
     const agreedUsd = maxPriceUsd ?? this.#quotes.get(requestHash);
     const cap = agreedUsd === undefined ? budget.perCallUsd : lowerUsd(budget.perCallUsd, agreedUsd);
-    return { service, body, signal, requestHash, maxPriceUsd: cap };
+    return { service, body, signal, requestHash, maxPriceUsd: cap, isKept };
   }
 
   async #ask(purpose: Purpose): Promise<Answer> {
@@ -310,8 +322,8 @@ class GatewayClient implements Client {
       await reservation.end("uncharged");
       throw cause;
     }
-    const presented = { payment, price, usd: price.usd, fresh: true, isUsed: false, hasNodes: this.#hasNodes };
-    return (await this.#present(purpose, presented, reservation)).result;
+    const facts = { fresh: true, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
+    return (await this.#present(purpose, { payment, price, usd: price.usd, ...facts }, reservation)).result;
   }
 
   async #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
@@ -361,7 +373,7 @@ class GatewayClient implements Client {
           "This payment was signed for another request, and only that one can be sent with it; nothing was signed.",
       });
     }
-    const unknown = { price: undefined, fresh: false, isUsed: false, hasNodes: this.#hasNodes };
+    const unknown = { price: undefined, fresh: false, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
     const presented = { payment, usd: known?.usd, ...unknown };
     // Another call of this process has the request's lock, and journals what becomes of it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
@@ -406,8 +418,21 @@ class GatewayClient implements Client {
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
     const verdict = judge(answer, { ...presented, fresh, receipt }, this.#nowMs());
-    await reservation?.end(verdict.outcome);
+    if (reservation !== undefined) await this.#end(verdict, purpose, payment, reservation);
     return verdict;
+  }
+
+  /** Writes down what became of a payment. What was charged can be presented until its caller has the result. */
+  async #end(
+    { outcome, result }: Verdict,
+    { isKept }: Purpose,
+    payment: string,
+    reservation: SpendReservation,
+  ): Promise<void> {
+    if (outcome !== "charged") return reservation.end(outcome);
+    await reservation.end("unacknowledged", result.kind === "bought" ? result.receipt : undefined);
+    // Taken out of the journal at once, and written while the caller has the result: nothing but that is done before it.
+    if (!isKept) void this.#journal.acknowledge(payment);
   }
 
   /** A fault of the caller's own function must not hide what became of a payment. */

@@ -2,7 +2,7 @@ export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
 export { listedPriceUsd } from "./budget.ts";
 export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
-export { openSpendJournal } from "./journal-file.ts";
+export { openSpendJournal, removeSpendJournal } from "./journal-file.ts";
 export { listServices } from "./listing.ts";
 export { isEvmNetwork, isTestNetwork } from "./networks.ts";
 export { untakeableFromMs } from "./payment-header.ts";

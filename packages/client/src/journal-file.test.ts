@@ -17,7 +17,7 @@ import { after, suite, test } from "node:test";
 import { noFaults } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
 import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "../test/stand-in.ts";
-import { newPrivateKey, openSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
+import { newPrivateKey, openSpendJournal, removeSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
 import { decodeRecord } from "./journal-records.ts";
 
 const CHILD = join(import.meta.dirname, "../test/journal-child.ts");
@@ -257,6 +257,38 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     assert.deepEqual([signer.count(), stand.payments()], [0, []]);
   });
 
+  test("attack: a lock file that its last user removes: two processes never both have the journal behind it", async () => {
+    const file = newFile();
+    const first = await openSpendJournal({ file, isRemovedWhenDone: true });
+    const other = spawn(process.execPath, [CHILD, "hold journal.lock", file], { stdio: ["pipe", "pipe", "ignore"] });
+    const said: string[] = [];
+    other.stdout.on("data", (data) => said.push(String(data)));
+    await once(other.stdout, "data");
+    await first[Symbol.asyncDispose]();
+    assert.deepEqual([existsSync(file), existsSync(`${file}.lock`)], [false, false]);
+    await using next = await openSpendJournal({ file });
+    other.stdin.end("go on\n");
+    assert.deepEqual(await Promise.race([once(other, "exit"), once(other.stdout, "data")]), [1, null]);
+    assert.deepEqual(said, ["held\n"]);
+    const reservation = await reserve(next, 1);
+    await reservation.signed(payment(1));
+  });
+
+  test("a journal is removed by its age alone, and only when no process has it", async () => {
+    const file = newFile();
+    {
+      await using journal = await openSpendJournal({ file });
+      await reserve(journal, 1);
+      await removeSpendJournal(file, Date.now() - 60_000);
+      assert.ok(existsSync(file), "it is new");
+      await assert.rejects(removeSpendJournal(file, Date.now() + 60_000), refusesWith("SPEND_JOURNAL", /in use/));
+    }
+    await removeSpendJournal(file, Date.now() + 60_000);
+    assert.deepEqual([existsSync(file), existsSync(`${file}.lock`)], [false, false]);
+    await removeSpendJournal(file, Date.now() + 60_000);
+    assert.equal(existsSync(`${file}.lock`), false, "none is made for it");
+  });
+
   test("two ends at once wait for what is being written, and only then is the lock free", async () => {
     const file = newFile();
     const { promise: held, resolve: go } = Promise.withResolvers<void>();
@@ -465,6 +497,60 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
       killed("journal.signed", 0),
       killed("answered", 1),
     ]);
+  });
+
+  test("attack: killed between the end of a payment and its answer, the next process gets that answer, and pays once", async () => {
+    const killed = async (compactBytes: number): Promise<void> => {
+      const file = newFile();
+      await using stand = await standInGateway(sold);
+      const buyer = child("journal.ended", file, stand.gateway, newPrivateKey(), BODY);
+      assert.deepEqual(await once(buyer, "exit"), [null, "SIGKILL"]);
+      const [payment] = stand.payments();
+      await using journal = await openSpendJournal({ file, compactBytes });
+      assert.deepEqual(journal.sums(), { chargedMicroUsd: 5_000n, openMicroUsd: 0n, calls: 1 });
+      const signer = countingSigner();
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "bought");
+      assert.deepEqual([result.payment, result.isResumed, result.usd], [payment, true, "0.005000"]);
+      assert.equal(signer.count(), 0);
+      assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.005000", "0.000000"]);
+      await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"));
+      assert.equal(journal.pendingCount(), 0);
+    };
+    await Promise.all([killed(1_048_576), killed(0)]);
+  });
+
+  test("what a caller keeps is presented again until it is acknowledged, also after a restart, and counts once", async () => {
+    await using stand = await standInGateway(sold);
+    const signer = countingSigner();
+    const file = newFile();
+    const keep = { keepUntilAcknowledged: true };
+    let payment = "";
+    for (const isResumed of [false, true, true]) {
+      await using journal = await openSpendJournal({ file });
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
+      for (const isAgain of [isResumed, true]) {
+        const result = await client.call("eth", BODY, keep);
+        assert.ok(result.kind === "bought");
+        assert.equal(result.isResumed, isAgain);
+        payment = result.payment;
+      }
+      assert.deepEqual([signer.count(), client.spending().chargedUsd, client.openPayments()], [1, "0.005000", []]);
+    }
+    {
+      await using journal = await openSpendJournal({ file });
+      const { client } = testClient(stand.gateway, signer, { journal });
+      await client.acknowledge(payment);
+      await client.acknowledge(payment);
+      assert.equal(journal.pendingCount(), 0);
+    }
+    await using journal = await openSpendJournal({ file });
+    const { client } = testClient(stand.gateway, signer, { totalUsd: "0.01", journal });
+    const anew = await client.call("eth", BODY);
+    assert.ok(anew.kind === "bought");
+    assert.deepEqual([anew.isResumed, signer.count(), client.spending().chargedUsd], [false, 2, "0.010000"]);
+    assert.equal(journal.pendingCount(), 0, "acknowledged as it was returned");
   });
 
   test("killed while a payment that was not served is presented again, it is not given back by time", async () => {

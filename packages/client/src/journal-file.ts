@@ -13,6 +13,8 @@ export interface SpendJournalOptions {
   readonly file: string;
   /** Size from which on it is written anew when it is opened, without what has ended; 1 MiB by default. */
   readonly compactBytes?: number;
+  /** True: the file is removed when the journal is closed and no call can present any of its payments again. */
+  readonly isRemovedWhenDone?: boolean;
 }
 
 const READ_BYTES = 256 * 1024;
@@ -137,11 +139,34 @@ async function rewrite(file: string, records: Iterable<JournalRecord>, faults: F
   }
 }
 
+/** Removes a journal whose lock is held. The lock file goes last: who waits for it finds no journal behind it. */
+async function removeFiles(file: string): Promise<void> {
+  for (const path of [file, `${file}.new`, `${file}.lock`]) await rm(path, { force: true });
+}
+
+/** Time at which a journal was last written, or, where it is gone, its lock was made; undefined where there is neither. */
+async function writtenAtMs(file: string): Promise<number | undefined> {
+  for (const path of [file, `${file}.new`, `${file}.lock`]) {
+    const entry = await stat(path).catch(() => undefined);
+    if (entry !== undefined) return entry.mtimeMs;
+  }
+  return undefined;
+}
+
+/** Removes a journal that was last written before `beforeMs`, with its lock, unless another process has it. */
+export async function removeSpendJournal(file: string, beforeMs: number): Promise<void> {
+  const isOld = async (): Promise<boolean> => ((await writtenAtMs(file)) ?? beforeMs) < beforeMs;
+  if (!(await isOld())) return;
+  using _ = await lockJournal(file);
+  // Again, as another process may have written it since.
+  if (await isOld()) await removeFiles(file);
+}
+
 async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
   const faults = modules.faults ?? noFaults;
   using owned = new DisposableStack();
   await assertOurs(file);
-  const lock = owned.use(await lockJournal(file));
+  const lock = owned.use(await lockJournal(file, faults));
   // Again, as another process may have made it since.
   await assertOurs(file);
   const book = new SpendBook(modules);
@@ -153,6 +178,9 @@ async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJ
       async [Symbol.asyncDispose]() {
         using _ = locked;
         await writer[Symbol.asyncDispose]();
+        if (opts.isRemovedWhenDone !== true || book.pendingCount() > 0 || !(await lock.isHeld())) return;
+        // One that stays is no fault: it only fills the folder.
+        await removeFiles(file).catch(() => undefined);
       },
     });
     return book;

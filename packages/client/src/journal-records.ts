@@ -34,6 +34,7 @@ const CRC = /,"crc":"([0-9a-f]{8})"\}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
 const OUTCOMES: readonly string[] = [
   "charged",
+  "unacknowledged",
   "claimed",
   "uncharged",
   "unserved",

@@ -45,6 +45,9 @@ interface Entry {
   readonly ended: PromiseWithResolvers<SpendEnd>;
 }
 
+/** True for what was taken for good, and is held only until its caller is informed. */
+const isTaken = (outcome: Entry["outcome"]): boolean => outcome === "used" || outcome === "unacknowledged";
+
 const noSink: RecordSink = {
   async append() {},
   async [Symbol.asyncDispose]() {},
@@ -163,6 +166,14 @@ export class SpendBook implements SpendJournal {
     return undefined;
   }
 
+  async acknowledge(payment: string): Promise<void> {
+    for (const entry of this.#entries.values()) {
+      if (entry.payment !== payment || entry.outcome !== "unacknowledged") continue;
+      await this.#endAndWrite(entry, "charged");
+      return;
+    }
+  }
+
   open(): readonly OpenPayment[] {
     return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
   }
@@ -170,7 +181,7 @@ export class SpendBook implements SpendJournal {
   expired(): readonly ExpiredPayment[] {
     return [...this.#entries.values()].flatMap((entry) => {
       const { payment, requestHash, busy, outcome } = entry;
-      if (payment === undefined || busy || outcome === "used" || !this.#isExpired(entry)) return [];
+      if (payment === undefined || busy || isTaken(outcome) || !this.#isExpired(entry)) return [];
       // What was used without an answer is kept, so that its caller learns it before anything else is signed.
       return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
@@ -183,7 +194,7 @@ export class SpendBook implements SpendJournal {
   sums(): ReturnType<SpendJournal["sums"]> {
     let takenMicroUsd = 0n;
     for (const { outcome, microUsd } of this.#entries.values()) {
-      if (outcome === "used" || outcome === "claimed") takenMicroUsd += microUsd;
+      if (isTaken(outcome) || outcome === "claimed") takenMicroUsd += microUsd;
     }
     return {
       chargedMicroUsd: this.#chargedMicroUsd + takenMicroUsd,
@@ -252,8 +263,9 @@ export class SpendBook implements SpendJournal {
       entry.ended.resolve(outcome);
       return;
     }
-    entry.outcome = outcome;
-    if (outcome === "used") entry.ended.resolve("charged");
+    // What was charged stays so, whatever comes of presenting it again.
+    if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
+    if (isTaken(entry.outcome)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
   }
 
@@ -262,6 +274,14 @@ export class SpendBook implements SpendJournal {
     this.#end(entry, outcome);
     // What is not written is held after a restart: spent until it is presented, or looked up, again.
     await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
+    await this.#faults.reach("journal.ended");
+  }
+
+  async #keep(entry: Entry, receipt: PurchaseReceipt, durable: boolean): Promise<void> {
+    if (entry.receipt !== undefined || !this.#entries.has(entry.id)) return;
+    entry.receipt = receipt;
+    // Unwritten it still binds this process; after a restart the payment is open, without it.
+    await this.#sink.append({ t: "receipt", id: entry.id, receipt }, durable).catch(() => {});
   }
 
   /** True when the gateway refused it, and it can no longer be taken. */
@@ -280,7 +300,7 @@ export class SpendBook implements SpendJournal {
       signed: async (payment) => {
         const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
         try {
-          if (entry.payment === payment && entry.outcome === "open") return;
+          if (entry.payment === payment && (entry.outcome === "open" || entry.outcome === "unacknowledged")) return;
           await this.#faults.reach("journal.sign");
           await this.#sink.append({ t: "signed", id: entry.id, payment, signedAt }, true);
           this.#sign(entry, payment, signedAt);
@@ -293,15 +313,15 @@ export class SpendBook implements SpendJournal {
         }
       },
       shown: async (receipt) => {
-        if (ended || entry.receipt !== undefined || !this.#entries.has(entry.id)) return;
-        entry.receipt = receipt;
-        // Unwritten it still binds this process; after a restart the payment is open, without it.
-        await this.#sink.append({ t: "receipt", id: entry.id, receipt }, true).catch(() => {});
+        if (!ended) await this.#keep(entry, receipt, true);
       },
-      end: async (outcome) => {
+      end: async (outcome, receipt) => {
         if (ended) return;
         ended = true;
+        // In one write with the outcome.
+        const keeping = receipt && this.#keep(entry, receipt, false);
         await this.#endAndWrite(entry, outcome);
+        await keeping;
       },
     };
   }

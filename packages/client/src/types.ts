@@ -88,6 +88,12 @@ export interface CallOptions {
   readonly maxPriceUsd?: string;
   /** A PAYMENT-SIGNATURE of an earlier try: it is presented again, and nothing new is signed. */
   readonly payment?: string;
+  /**
+   * True: what was charged stays presentable until {@link Client.acknowledge} is called, in this process or the next: the
+   * identical call presents it again and gets the stored answer. By default it is acknowledged as `call` resolves: the code
+   * behind its `await` runs before the journal's file says so, up to its first own wait for the disk or the network.
+   */
+  readonly keepUntilAcknowledged?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -113,6 +119,7 @@ export interface Spending {
 /**
  * What became of a signed payment.
  * `charged`: it was taken, by a receipt that fits, or as the caller was informed; it stays spent.
+ * `unacknowledged`: the same, and its caller has not acknowledged the result so far: the same request presents it again.
  * `claimed`: the gateway says that it was taken, and handed out no answer. It counts as charged.
  * `uncharged`: the gateway refused it for good. `unserved`: the gateway took nothing now, and the same payment may be
  * presented again.
@@ -120,7 +127,7 @@ export interface Spending {
  * request presents the same payment again; where nothing was signed they are given back at once.
  * `open`: not known. It stays spent until it is presented again, or its {@link SpendEnd} is known.
  */
-export type SpendOutcome = "charged" | "claimed" | "uncharged" | "unserved" | "open";
+export type SpendOutcome = "charged" | "unacknowledged" | "claimed" | "uncharged" | "unserved" | "open";
 
 /**
  * What is known for good of a signed payment. `void`: the chain shows, after its window, that the authorization was not
@@ -158,8 +165,11 @@ export interface SpendReservation {
   shown(receipt: PurchaseReceipt): Promise<void>;
   /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
   readonly ended: Promise<SpendEnd>;
-  /** Reports the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
-  end(outcome: SpendOutcome): Promise<void>;
+  /**
+   * Reports the outcome, once, with the receipt of what was bought; a later call does nothing. Never rejects: what could not
+   * be written counts as open.
+   */
+  end(outcome: SpendOutcome, receipt?: PurchaseReceipt): Promise<void>;
 }
 
 /**
@@ -189,6 +199,8 @@ export interface SpendJournal extends AsyncDisposable {
    * the one that is given. Undefined when there is none, or a call of this process is presenting it.
    */
   resume(requestHash: string, payment?: string): ResumedPayment | undefined;
+  /** Ends a payment that is `unacknowledged`: it is presented no more. Does nothing for any other. Never rejects. */
+  acknowledge(payment: string): Promise<void>;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
   /** What was signed, can no longer be taken, and has no known end, oldest first. */
@@ -229,7 +241,7 @@ export interface PurchaseReceipt {
 }
 
 /** State of a call's payment. `unsigned`: none was signed, or none was sent. */
-export type PurchaseState = "unsigned" | Exclude<SpendOutcome, "claimed">;
+export type PurchaseState = "unsigned" | Exclude<SpendOutcome, "claimed" | "unacknowledged">;
 
 /** A payment that is going to be sent. */
 export interface SignedCall {
@@ -254,6 +266,8 @@ export type PurchaseResult =
       /** Undefined when an earlier payment was presented again. */
       readonly price: Price | undefined;
       readonly payment: string;
+      /** True when an earlier payment was presented again: the answer is that of the earlier call, and nothing new was signed. */
+      readonly isResumed: boolean;
     }
   /** The route answered without asking for payment. */
   | { readonly kind: "free"; readonly state: "unsigned"; readonly status: number; readonly answer: unknown }
@@ -308,6 +322,11 @@ export interface Client extends AsyncDisposable {
    * was not sent.
    */
   call(service: string, request?: unknown, options?: CallOptions): Promise<PurchaseResult>;
+  /**
+   * Says that the result of a call with `keepUntilAcknowledged` has reached the one it is for; `payment` is the result's. Resolves
+   * when the journal has it. Never rejects: a payment that is not acknowledged is presented once more.
+   */
+  acknowledge(payment: string): Promise<void>;
   /** What the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
   services(): Promise<readonly ListedService[] | undefined>;
   spending(): Spending;

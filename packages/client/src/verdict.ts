@@ -13,6 +13,9 @@ import { untakeableFromMs } from "./payment-header.ts";
 import { receiptFault } from "./receipt-fault.ts";
 import type { Price, PurchaseReceipt, PurchaseResult, SpendOutcome } from "./types.ts";
 
+/** Outcome that an answer shows. */
+type JudgedOutcome = Exclude<SpendOutcome, "unacknowledged">;
+
 /** A signed payment, and what is known of it before an answer. */
 export interface Presented {
   readonly payment: string;
@@ -24,14 +27,19 @@ export interface Presented {
   readonly fresh: boolean;
   /** True where the chain showed that it was used. */
   readonly isUsed: boolean;
+  /** True where an earlier call ended as charged, and its caller did not acknowledge that. */
+  readonly isCharged: boolean;
   /** True where nodes are named, which decide when something new may be signed for its request. */
   readonly hasNodes: boolean;
   /** Receipt of success that an answer which ended nothing was shown with, in this call or an earlier one. */
   readonly receipt?: PurchaseReceipt | undefined;
 }
 
+/** Time for which a gateway keeps the answer to a payment that has an answer key (docs/money.md). */
+const ANSWER_KEPT_MS = 3_600_000;
+
 /** Outcome of a payment that the gateway says it took, for no answer. Where no node is named, time alone ends it. */
-function claimedOutcome({ hasNodes, payment }: Presented, nowMs: number): SpendOutcome {
+function claimedOutcome({ hasNodes, payment }: Presented, nowMs: number): JudgedOutcome {
   return hasNodes || untakeableFromMs(payment) > nowMs ? "claimed" : "charged";
 }
 
@@ -39,25 +47,40 @@ function claimedOutcome({ hasNodes, payment }: Presented, nowMs: number): SpendO
  * Outcome of a payment that has a receipt and no answer: while it can be taken it stays open, so that the same one is presented again;
  * nothing that the seller says later gives it back.
  */
-function outcomeOfUnreadable(presented: Presented, nowMs: number): SpendOutcome {
+function outcomeOfUnreadable(presented: Presented, nowMs: number): JudgedOutcome {
   return untakeableFromMs(presented.payment) <= nowMs ? claimedOutcome(presented, nowMs) : "open";
 }
 
-/** What an answer to a payment means for the budget. Where it proves nothing, the payment stays spent. */
-function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: number): SpendOutcome {
-  const outcome = outcomeOfAnswer(answer, presented, nowMs);
-  const isReturned = outcome === "uncharged" || outcome === "unserved";
-  return isReturned && presented.receipt !== undefined ? outcomeOfUnreadable(presented, nowMs) : outcome;
+/** Outcome of a payment that was charged, and whose caller has no answer: a refusal ends it when it can no longer be taken. */
+function outcomeOfCharged(outcome: JudgedOutcome, { payment }: Presented, nowMs: number): JudgedOutcome {
+  return outcome === "open" || untakeableFromMs(payment) > nowMs ? "open" : "charged";
 }
 
-function outcomeOfServed(answer: Answer, presented: Presented, nowMs: number): SpendOutcome {
+/** True when no gateway hands out a stored answer to this payment any more. */
+function isAnswerGone({ payment }: Presented, nowMs: number): boolean {
+  return untakeableFromMs(payment) + ANSWER_KEPT_MS <= nowMs;
+}
+
+/** What an answer to a payment means for the budget. Where it proves nothing, the payment stays spent. */
+function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: number): JudgedOutcome {
+  const { isUsed, isCharged, receipt } = presented;
+  let outcome = outcomeOfAnswer(answer, presented, nowMs);
+  const isReturned = outcome === "uncharged" || outcome === "unserved";
+  if (isReturned && receipt !== undefined) outcome = outcomeOfUnreadable(presented, nowMs);
+  if (isCharged && outcome !== "charged") outcome = outcomeOfCharged(outcome, presented, nowMs);
+  // What is open must end: nothing can come of it any more, and the caller is informed of what it may have cost.
+  if (outcome !== "open" || !isAnswerGone(presented, nowMs)) return outcome;
+  return isUsed || isCharged ? "charged" : claimedOutcome(presented, nowMs);
+}
+
+function outcomeOfServed(answer: Answer, presented: Presented, nowMs: number): JudgedOutcome {
   if (!isUnreadable(answer) && saleReceipt(answer, presented) !== undefined) return "charged";
   // The chain showed the use, and the gateway had its second chance to answer: the caller is informed, and it is over.
   if (presented.isUsed) return "charged";
   return isUnreadable(answer) && presented.receipt !== undefined ? outcomeOfUnreadable(presented, nowMs) : "open";
 }
 
-function outcomeOfAnswer(answer: Answer | undefined, presented: Presented, nowMs: number): SpendOutcome {
+function outcomeOfAnswer(answer: Answer | undefined, presented: Presented, nowMs: number): JudgedOutcome {
   if (answer === undefined || isOpen(answer)) return "open";
   const { fresh, payment, isUsed } = presented;
   const { status } = answer;
@@ -88,7 +111,7 @@ function untilText({ hasNodes }: Presented, at: string): string {
     : `No node of the chain is named, so that time alone decides: before ${at} ${same}.`;
 }
 
-function chargeOf(outcome: SpendOutcome, presented: Presented): string {
+function chargeOf(outcome: JudgedOutcome, presented: Presented): string {
   const { payment, usd, isUsed, receipt } = presented;
   const sum = usd === undefined ? "The payment" : `${usd} USD`;
   if (isUsed && outcome !== "open") {
@@ -116,7 +139,7 @@ function chargeOf(outcome: SpendOutcome, presented: Presented): string {
 /** What came of presenting a payment: for the caller, and for the budget. */
 export interface Verdict {
   readonly result: PurchaseResult;
-  readonly outcome: SpendOutcome;
+  readonly outcome: JudgedOutcome;
 }
 
 /** Receipt of success that fits the payment; undefined for any other. */
@@ -152,30 +175,38 @@ function faultOfServed(answer: Answer, { payment, receipt: earlier }: Presented)
   return { code: "ANSWER_UNREADABLE", message };
 }
 
+/** The sentence on a payment without any answer. */
+function lostText(isStillOpen: boolean): string {
+  return isStillOpen
+    ? "The connection was lost and the outcome is unknown; present the same payment again."
+    : "The gateway gave no answer, and the time for which it keeps one is over.";
+}
+
 /** Judges an answer to a payment; undefined stands for none. */
 export function judge(answer: Answer | undefined, presented: Presented, nowMs: number): Verdict {
   const { payment, price, usd } = presented;
   const outcome = outcomeOf(answer, presented, nowMs);
   const charge = chargeOf(outcome, presented);
-  const facts = { state: outcome === "claimed" ? "charged" : outcome, usd, charge, price, payment } as const;
+  const isStillOpen = outcome === "open";
+  const isOver = outcome === "charged" || outcome === "claimed";
+  const facts = { state: isOver ? "charged" : outcome, usd, charge, price, payment, open: isStillOpen } as const;
   if (answer === undefined) {
-    const message = "The connection was lost and the outcome is unknown; present the same payment again.";
-    const said = { code: "SETTLEMENT_PENDING", message, retryable: true, open: true };
+    const said = { code: "SETTLEMENT_PENDING", message: lostText(isStillOpen), retryable: isStillOpen };
     return { outcome, result: { kind: "refused", status: 0, ...said, ...facts, receipt: presented.receipt } };
   }
-  const isStillOpen = outcome === "open";
   if (isServed(answer.status)) {
     const sold = isUnreadable(answer) ? undefined : saleReceipt(answer, presented);
     if (sold !== undefined) {
-      const bought = { state: "charged", usd, price, payment } as const;
+      const bought = { state: "charged", usd, price, payment, isResumed: price === undefined } as const;
       return { outcome, result: { kind: "bought", envelope: answer.json, receipt: sold, ...bought } };
     }
-    const said = { ...faultOfServed(answer, presented), retryable: isStillOpen, open: isStillOpen };
+    const said = { ...faultOfServed(answer, presented), retryable: isStillOpen };
     const receipt = receiptOf(answer.headers) ?? presented.receipt;
     return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
   }
   const receipt = receiptOf(answer.headers) ?? presented.receipt;
-  const said = { ...refusalOf(answer), open: isStillOpen };
+  const { code, message, retryable } = refusalOf(answer);
+  const said = { code, message, retryable: retryable && !isOver };
   return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
 }
 

@@ -1,9 +1,17 @@
+import { once } from "node:events";
 import { createClient, openSpendJournal, signerFromKey } from "../src/index.ts";
 
-// A buyer that dies by SIGKILL where its first argument says. Only for tests.
+// A buyer that dies by SIGKILL where its first argument says, or waits there for its input, where that begins with "hold ". Only
+// for tests.
 const [point = "", file = "", gateway = "", key = "", body = ""] = process.argv.slice(2);
+let isHeld = false;
 const faults = {
   async reach(name: string): Promise<void> {
+    if (`hold ${name}` === point && !isHeld) {
+      isHeld = true;
+      process.stdout.write("held\n");
+      await once(process.stdin, "data");
+    }
     if (name === point) {
       process.kill(process.pid, "SIGKILL");
       // The signal is delivered while this waits.

@@ -26,7 +26,8 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   PAYMENT_OPTION_UNKNOWN:
     "This buyer cannot pay here: tell the user, who alone can allow another network, with --network.",
   PAYMENT_INSUFFICIENT_FUNDS: "The buyer's account holds too little: tell the user; get_spending names the account.",
-  PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
+  PAYMENT_IN_PROGRESS:
+    "Another call has this purchase: wait for its result, or some seconds, then call again. Do not buy it anew by another request.",
   PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
   PAYMENT_CONFLICT:
     "Do not pay again without asking the user: this payment was taken, for another request or with a response that is gone.",
@@ -51,7 +52,7 @@ function chargeText(record: CallRecord | undefined, code: string): string {
   const usd = record?.microUsd === undefined ? "the price" : `${usdOf(record.microUsd)} USD`;
   switch (record?.state) {
     case "charged":
-      return `${usd} was charged, once, or may have been for another request, and counts as spent.`;
+      return `${usd} was charged, once, or may have been (also for another request), and counts as spent.`;
     case "uncharged":
       return "A payment was signed and the gateway refused it: nothing was charged, as it says. It counts as spent until a node of its chain shows, after its end, that it was not taken.";
     case "unserved":

@@ -7,7 +7,7 @@ import { after, before, suite, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { isAppError, silentLog, systemClock } from "@turnpike/base";
 import { createClient, memoryJournal } from "@turnpike/client";
-import { virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { countingSigner, errorOf, receipt, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
 import { GatewayDocuments, type McpHttpOptions, type McpHttpServer, McpSession, serveMcpHttp } from "./index.ts";
 
@@ -96,6 +96,60 @@ suite("MCP over streamable HTTP", () => {
     assert.equal(errorOf(last).code, "BUDGET_SPENT");
     assert.match(said(last), /budget of 0\.015000 USD/);
     assert.equal(signer.count, 3);
+  });
+
+  for (const mode of ["legacy", "auto"] as const) {
+    test(`attack: a result that cannot be delivered is there for the identical call, once paid: ${mode}`, async () => {
+      const { server, signer, journal } = await served();
+      await using _server = server;
+      const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      gateway.onPaid = (_, response) => {
+        arrive();
+        void released.then(() => response.writeHead(200, receipt()).end(JSON.stringify({ portal: {}, data: 1 })));
+        return true;
+      };
+      const gone = await client(server, mode);
+      gone.buy(1).catch(() => undefined);
+      await arrived;
+      await gone.made.close();
+      await using next = await client(server, mode);
+      release();
+      // Over HTTP without sessions a connection that ends is a call that is cancelled.
+      if (mode === "legacy") await eventually("it has ended", () => journal.sums().chargedMicroUsd > 0n);
+      const result = await next.buy(1);
+      assert.equal(result.isError, undefined, said(result));
+      const { payment } = result.structuredContent as { payment: { resumed: boolean } };
+      if (mode === "legacy") assert.equal(payment.resumed, true);
+      assert.deepEqual([signer.count, journal.sums().chargedMicroUsd, journal.pendingCount()], [1, 5_000n, 0]);
+      gateway.onPaid = undefined;
+    });
+  }
+
+  test("attack: identical calls of two sessions at once are paid once, and both have the answer", async () => {
+    const { server, signer, journal } = await served();
+    await using _server = server;
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    gateway.onPaid = (_, response) => {
+      arrive();
+      void released.then(() => response.writeHead(200, receipt()).end(JSON.stringify({ portal: {}, data: 1 })));
+      return true;
+    };
+    await using one = await client(server);
+    await using two = await client(server);
+    const first = one.buy(1);
+    await arrived;
+    const second = two.buy(1);
+    await two.made.callTool({ name: "get_spending", arguments: {} });
+    release();
+    for (const [at, result] of (await Promise.all([first, second])).entries()) {
+      assert.equal(result.isError, undefined, said(result));
+      const { payment } = result.structuredContent as { payment: { resumed: boolean } };
+      assert.equal(payment.resumed, at === 1);
+    }
+    assert.deepEqual([signer.count, journal.sums().chargedMicroUsd, journal.pendingCount()], [1, 5_000n, 0]);
+    gateway.onPaid = undefined;
   });
 
   test("clients of the revision without sessions share one budget", async () => {

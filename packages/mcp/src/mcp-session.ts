@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { AppError, decimalToUnits, unitsToDecimal } from "@turnpike/base";
-import type { SpendEnd, SpendJournal, SpendReservation } from "@turnpike/client";
+import type { PurchaseReceipt, SpendEnd, SpendJournal, SpendOutcome, SpendReservation } from "@turnpike/client";
 import { SharedCalls } from "./shared-calls.ts";
 
 /** Places of the micro-units that budgets are counted in. */
@@ -58,6 +58,21 @@ export interface SessionSpending {
   /** Signed and not known to be charged: it counts as spent until the chain shows that it never can be. */
   readonly heldMicroUsd: bigint;
   readonly remainingMicroUsd: bigint;
+}
+
+/** A call that buys, or presents an earlier payment. */
+export interface Purchase {
+  readonly mode: "buy" | "resume";
+  readonly result: CallToolResult;
+  /** The payment that is acknowledged when the result has been handed over; undefined where none was sent. */
+  readonly payment: string | undefined;
+}
+
+/** Facts of a purchase that decide which calls may share it. */
+export interface PurchaseLimit {
+  readonly mode: "buy" | "resume";
+  /** Maximum price that it signs for, in units of 10^-18 US dollars; 0 for one that signs nothing. */
+  readonly maxUnits: bigint;
 }
 
 /** Budgets of one session, in micro-dollars. */
@@ -153,6 +168,10 @@ class SessionBudget {
   }
 }
 
+type TakenOutcome = "charged" | "unacknowledged" | "claimed";
+const isTaken = (outcome: SpendOutcome): outcome is TakenOutcome =>
+  outcome === "charged" || outcome === "unacknowledged" || outcome === "claimed";
+
 class SessionCall implements CallRecord, SpendJournal {
   readonly journal: SpendJournal = this;
   state: PaymentState = "unsigned";
@@ -222,6 +241,10 @@ class SessionCall implements CallRecord, SpendJournal {
     return { ...found, reservation: this.#follow(reservation) };
   }
 
+  acknowledge(payment: string): Promise<void> {
+    return this.#shared.acknowledge(payment);
+  }
+
   open(): ReturnType<SpendJournal["open"]> {
     return this.#shared.open();
   }
@@ -258,10 +281,10 @@ class SessionCall implements CallRecord, SpendJournal {
         void this.#budget.hold(payment, this.#reserved, inner.ended);
         this.#reserved = 0n;
       },
-      end: async (outcome) => {
+      end: async (outcome, receipt?: PurchaseReceipt) => {
         if (this.state === "unsigned" || this.payment === undefined) this.close();
-        else this.state = outcome === "claimed" ? "charged" : outcome;
-        await inner.end(outcome);
+        else this.state = isTaken(outcome) ? "charged" : outcome;
+        await inner.end(outcome, receipt);
       },
     };
   }
@@ -275,7 +298,7 @@ export class McpSession {
   /** Prices of services that were shown in this session, in US dollars, by id. */
   readonly shownPrices = new Recent<string | undefined>(MAX_SHOWN_PRICES);
   /** Purchases in flight, by request. */
-  readonly purchases = new SharedCalls<CallToolResult>();
+  readonly purchases = new SharedCalls<Purchase, PurchaseLimit>();
   /** The journal of all sessions. */
   readonly journal: SpendJournal;
   readonly #budget: SessionBudget;

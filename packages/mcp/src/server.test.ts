@@ -346,6 +346,7 @@ suite("the MCP server", () => {
       { service_id: "eth", request: [] },
       { service_id: "eth", request: BLOCK, max_price_usd: "-1" },
       { service_id: "eth", request: BLOCK, max_price_usd: "1e9" },
+      { service_id: "eth", request: BLOCK, max_price_usd: "00.01" },
       { service_id: "eth", request: BLOCK, max_price_usd: null },
     ]) {
       const call = await mcp.tool("call_service", args);
@@ -701,6 +702,112 @@ suite("the MCP server", () => {
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
+  });
+
+  test("attack: the process dies between the purchase and its result: the next one has the answer, and pays nothing more", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "turnpike-mcp-"));
+    const signer = countingSigner();
+    try {
+      const file = join(folder, "journal.jsonl");
+      const { promise: result, resolve: reached } = Promise.withResolvers<void>();
+      await using first = await openSpendJournal({ file });
+      const holds = (message: object): Promise<void> | undefined => {
+        if (!JSON.stringify(message).includes("Charged once")) return undefined;
+        reached();
+        return Promise.withResolvers<void>().promise;
+      };
+      await using before = await connected(gateway, { journal: first, signer, holds });
+      before.tool("call_service", ETH).catch(() => undefined);
+      await result;
+      await first[Symbol.asyncDispose]();
+      await using second = await openSpendJournal({ file });
+      await using mcp = await connected(gateway, { journal: second, signer, totalUsd: "0.009" });
+      const sums = second.sums();
+      assert.deepEqual(sums, { chargedMicroUsd: 5_000n, openMicroUsd: 0n, calls: 1 });
+      const again = await mcp.tool("call_service", ETH);
+      assert.equal(again.isError, undefined, said(again));
+      assert.match(said(again), /A payment of an earlier try was presented again; nothing new was signed/);
+      assert.deepEqual([signer.count, second.sums()], [1, sums]);
+      assert.equal(errorOf(await mcp.tool("call_service", ETH)).code, "BUDGET_SPENT", "it was acknowledged");
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+
+  test("attack: a call does not share a purchase that may cost more than its own cap", async () => {
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    gateway.amount = "49000";
+    gateway.onPaid = (_, response) => {
+      arrive();
+      void released.then(() => response.writeHead(200, receipt()).end(JSON.stringify({ portal: {}, data: 1 })));
+      return true;
+    };
+    await using mcp = await connected(gateway);
+    const dear = mcp.tool("call_service", { ...ETH, max_price_usd: "0.05" });
+    await arrived;
+    for (const cap of [{ max_price_usd: "0.001" }, {}, { max_price_usd: "0.049999" }]) {
+      const call = await mcp.tool("call_service", { ...ETH, ...cap });
+      assert.equal(errorOf(call).code, "PAYMENT_IN_PROGRESS", JSON.stringify(cap));
+      assert.match(
+        said(call),
+        /may cost up to 0\.050000 USD, and this one may cost up to 0\.0\d+ USD; nothing was signed/,
+      );
+    }
+    const shares = mcp.tool("call_service", { ...ETH, max_price_usd: "7" });
+    await mcp.tool("get_spending");
+    release();
+    assert.match(said(await shares), /An identical call was in flight/);
+    assert.equal((await dear).isError, undefined);
+    assert.equal(mcp.signer.count, 1);
+  });
+
+  test("attack: resume_payment and the identical call at once share one presentation, and its answer", async () => {
+    for (const order of [
+      ["call_service", "resume_payment"],
+      ["resume_payment", "call_service"],
+    ] as const) {
+      gateway.paid.length = 0;
+      gateway.onPaid = (_, response) => pending(response);
+      await using mcp = await connected(gateway);
+      const { payment } = errorOf(await mcp.tool("call_service", ETH));
+      const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      gateway.onPaid = (_, response) => {
+        arrive();
+        void released.then(() => response.writeHead(200, receipt()).end(JSON.stringify({ portal: {}, data: 1 })));
+        return true;
+      };
+      const request = (tool: string) =>
+        mcp.tool(tool, tool === "call_service" ? ETH : { payment_id: payment.payment_id });
+      const first = request(order[0]);
+      await arrived;
+      const second = request(order[1]);
+      await mcp.tool("get_spending");
+      release();
+      for (const result of await Promise.all([first, second])) assert.equal(result.isError, undefined, said(result));
+      assert.match(said(await second), /An identical call was in flight/);
+      assert.deepEqual([mcp.signer.count, gateway.paid.length], [1, 2], order[0]);
+    }
+  });
+
+  test("a call at the time of a resume_payment that finds nothing buys", async () => {
+    const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+    await using mcp = await connected(gateway);
+    gateway.onAsked = (response) => {
+      gateway.onAsked = undefined;
+      ask();
+      void held.then(() => response.writeHead(404, { "content-type": "application/json" }).end("{}"));
+    };
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const resumed = mcp.tool("resume_payment", ETH);
+    await asked;
+    const bought = mcp.tool("call_service", ETH);
+    await mcp.tool("get_spending");
+    release();
+    assert.equal((await resumed).isError, true);
+    assert.equal((await bought).isError, undefined, said(await bought));
+    assert.equal(mcp.signer.count, 1);
   });
 
   test("attack: a call that is cancelled after signing stays open, is listed, and is presented again", async () => {

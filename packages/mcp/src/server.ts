@@ -1,4 +1,5 @@
 import { McpServer } from "@modelcontextprotocol/server";
+import { Deliveries } from "./deliveries.ts";
 import { addBuyingTools } from "./tools/buy.ts";
 import { addDiscoveryTools } from "./tools/discover.ts";
 import { addSpendingTool } from "./tools/spending.ts";
@@ -23,8 +24,9 @@ export function createMcpServer(opts: McpServerOptions, modules: McpServerModule
     { name: "turnpike", title: "Turnpike", version: opts.version },
     { instructions: INSTRUCTIONS, capabilities: { tools: {} }, maxToolInputElements: MAX_ARGUMENT_ELEMENTS },
   );
-  addDiscoveryTools(server, modules);
-  addBuyingTools(server, opts, modules);
-  addSpendingTool(server, opts, modules);
+  const inner = { ...modules, deliveries: new Deliveries(server) };
+  addDiscoveryTools(server, inner);
+  addBuyingTools(server, opts, inner);
+  addSpendingTool(server, opts, inner);
   return server;
 }

@@ -1,4 +1,5 @@
-interface Running<Result> {
+interface Running<Result, Facts> {
+  readonly facts: Facts;
   readonly promise: Promise<Result>;
   readonly abort: AbortController;
   callers: number;
@@ -11,13 +12,14 @@ export interface SharedResult<Result> {
 }
 
 /** Calls in flight by key: an identical call joins the one in flight. It is aborted when all its callers have gone. */
-export class SharedCalls<Result> {
-  readonly #running = new Map<string, Running<Result>>();
+export class SharedCalls<Result, Facts> {
+  readonly #running = new Map<string, Running<Result, Facts>>();
 
+  /** Joins the call in flight, unless `assertMayJoin` throws for its facts; where there is none, starts it. */
   async run(
-    key: string,
-    signal: AbortSignal,
+    { key, facts, signal }: { readonly key: string; readonly facts: Facts; readonly signal: AbortSignal },
     start: (signal: AbortSignal) => Promise<Result>,
+    assertMayJoin: (running: Facts) => void,
   ): Promise<SharedResult<Result>> {
     let running = this.#running.get(key);
     // An aborted one ends soon, without a result for a new caller.
@@ -26,8 +28,9 @@ export class SharedCalls<Result> {
       running = this.#running.get(key);
     }
     signal.throwIfAborted();
+    if (running !== undefined) assertMayJoin(running.facts);
     const isJoined = running !== undefined;
-    const call = running ?? this.#start(key, start);
+    const call = running ?? this.#start(key, facts, start);
     call.callers += 1;
     const leave = (): void => {
       call.callers -= 1;
@@ -41,10 +44,10 @@ export class SharedCalls<Result> {
     }
   }
 
-  #start(key: string, start: (signal: AbortSignal) => Promise<Result>): Running<Result> {
+  #start(key: string, facts: Facts, start: (signal: AbortSignal) => Promise<Result>): Running<Result, Facts> {
     const abort = new AbortController();
     const promise = start(abort.signal).finally(() => this.#running.delete(key));
-    const call = { promise, abort, callers: 0 };
+    const call = { facts, promise, abort, callers: 0 };
     this.#running.set(key, call);
     return call;
   }

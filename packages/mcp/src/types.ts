@@ -1,5 +1,6 @@
 import type { Log } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
+import type { Deliveries } from "./deliveries.ts";
 import type { GatewayDocuments } from "./documents.ts";
 import type { McpSession } from "./mcp-session.ts";
 
@@ -24,4 +25,9 @@ export interface McpServerModules {
   readonly log: Log;
   /** Ends calls under way when the process stops; a payment that was signed stays open. */
   readonly stopping?: AbortSignal;
+}
+
+/** What the tools of one server stand on. */
+export interface ToolModules extends McpServerModules {
+  readonly deliveries: Deliveries;
 }

@@ -242,6 +242,8 @@ export interface Bend {
   readonly modules?: Partial<McpServerModules>;
   /** 0 by default: a signed request is sent once. */
   readonly retryForMs?: number;
+  /** Called before the server's messages are sent; what it returns is awaited first. */
+  readonly holds?: (message: object) => Promise<void> | undefined;
 }
 
 /** The text of all blocks of a result. */
@@ -302,6 +304,11 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
   );
   const [here, there] = InMemoryTransport.createLinkedPair();
   const client = new Client({ name: "test", version: "0" });
+  const send = there.send.bind(there);
+  there.send = async (message, options) => {
+    await bend.holds?.(message);
+    await send(message, options);
+  };
   await server.connect(there as never);
   await client.connect(here);
   return {

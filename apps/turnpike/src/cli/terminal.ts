@@ -24,6 +24,20 @@ export function printExact(data: string | Uint8Array): void {
   process.stdout.write(data);
 }
 
+let hasReader = true;
+process.stdout.on("error", () => {
+  hasReader = false;
+});
+
+/** Resolves when everything that was printed is out: true, or false where the reader of standard output has gone. */
+export async function outputFlushed(): Promise<boolean> {
+  const flushed = [process.stdout, process.stderr].map(
+    (stream) => new Promise<unknown>((resolve) => void stream.write("", resolve)),
+  );
+  const [error] = await Promise.all(flushed);
+  return hasReader && (error ?? undefined) === undefined;
+}
+
 /** The outputs for what writes to a stream. */
 export const TERMINAL: { readonly output: TerminalStream; readonly errors: TerminalStream } = {
   output: {

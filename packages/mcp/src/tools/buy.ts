@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult, McpServer } from "@modelcontextprotocol/server";
-import { AppError, QuotedError } from "@turnpike/base";
+import { AppError, decimalToUnits, QuotedError, USD_AMOUNT, unitsToDecimal } from "@turnpike/base";
 import type { CallOptions } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
 import { errorResult, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
-import { type CallRecord, usdOf } from "../mcp-session.ts";
+import { type CallRecord, type McpSession, type Purchase, type PurchaseLimit, usdOf } from "../mcp-session.ts";
 import { BOUGHT, purchaseResult } from "../purchase-result.ts";
 import { toolResult, withSentence } from "../result.ts";
-import type { McpServerModules, McpServerOptions } from "../types.ts";
+import type { McpServerOptions, ToolModules } from "../types.ts";
 import { serviceId } from "./discover.ts";
 import { addTool } from "./tool.ts";
 
@@ -32,10 +32,7 @@ const path = z
   .optional()
   .describe("Path and query behind the service's own address, where the service has such: status, or blocks/1?full=1");
 
-const price = z
-  .string()
-  .regex(/^\d{1,9}(\.\d{1,18})?$/, "is no amount of US dollars such as 0.01")
-  .optional();
+const price = z.string().regex(USD_AMOUNT, "is no amount of US dollars such as 0.01").optional();
 
 /** A call as the client takes it, and its key among the quotes. */
 interface ServiceCall {
@@ -48,11 +45,13 @@ interface ServiceCall {
 function callOf(args: { service_id: string; request?: unknown; path?: string | undefined }): ServiceCall {
   const service = targetOf(args.service_id, args.path);
   const body = args.request === undefined ? undefined : canonical(args.request);
-  const key = createHash("sha256")
+  return { id: args.service_id, service, request: body, key: keyOf(service, body) };
+}
+
+const keyOf = (service: string, body: unknown): string =>
+  createHash("sha256")
     .update(JSON.stringify([service, body ?? null]))
     .digest("hex");
-  return { id: args.service_id, service, request: body, key };
-}
 
 /**
  * Checks that the gateway sells the service now and lists the call, where it has a list that can be read. Returns the
@@ -60,7 +59,7 @@ function callOf(args: { service_id: string; request?: unknown; path?: string | u
  */
 async function assertSold(
   { id, service, request: body }: ServiceCall,
-  { documents }: McpServerModules,
+  { documents }: ToolModules,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const services = await documents.services(signal).catch(() => undefined);
@@ -86,17 +85,19 @@ async function buy(
   mode: "buy" | "resume",
   options: CallOptions,
   opts: McpServerOptions,
-  modules: McpServerModules,
-): Promise<CallToolResult> {
+  modules: ToolModules,
+): Promise<Purchase> {
   const { session, log } = modules;
   const record: CallRecord = session.startCall(mode, { service: call.service, request: call.request });
   const maxDataCharacters = opts.maxDataCharacters ?? DEFAULT_MAX_DATA_CHARACTERS;
   try {
-    const result = await modules.client(record.journal).call(call.service, call.request, options);
-    if (result.kind !== "refused") return purchaseResult(call.id, result, { record, session, maxDataCharacters });
-    return refusalResult(result, record);
+    const kept = { ...options, keepUntilAcknowledged: true };
+    const result = await modules.client(record.journal).call(call.service, call.request, kept);
+    if (result.kind === "refused") return { mode, result: refusalResult(result, record), payment: result.payment };
+    const payment = result.kind === "free" ? undefined : result.payment;
+    return { mode, result: purchaseResult(call.id, result, { record, session, maxDataCharacters }), payment };
   } catch (error) {
-    return errorResult(error, record, log);
+    return { mode, result: errorResult(error, record, log), payment: undefined };
   } finally {
     record.close();
     if (record.state !== "unsigned") {
@@ -111,7 +112,7 @@ async function buy(
 const withTimeout = (signal: AbortSignal): AbortSignal =>
   AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
 
-function addQuote(server: McpServer, modules: McpServerModules): void {
+function addQuote(server: McpServer, modules: ToolModules): void {
   addTool(server, modules, {
     name: "get_quote",
     title: "Get a quote",
@@ -162,28 +163,74 @@ function addQuote(server: McpServer, modules: McpServerModules): void {
 
 const SPENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
 
+/** Places in which caps are compared. */
+const CAP_PLACES = 18;
+
+/** What a call may cost at most: its cap, or the budget of one call where that is less. */
+function limitOf(maxUsd: string | undefined, session: McpSession): bigint {
+  const budget = session.spending().perCallMicroUsd * 10n ** 12n;
+  const cap = maxUsd === undefined ? budget : decimalToUnits(maxUsd, CAP_PLACES);
+  return cap < budget ? cap : budget;
+}
+
+const limitText = (units: bigint): string => unitsToDecimal(units, CAP_PLACES).replace(/0{1,12}$/, "");
+
+/**
+ * Runs a purchase, or shares that of an identical call in flight: one payment for both. A call never shares a purchase that
+ * may cost more than its own cap.
+ * @throws AppError PAYMENT_IN_PROGRESS where one in flight may.
+ */
+async function share(
+  { key, limit, signal }: { readonly key: string; readonly limit: PurchaseLimit; readonly signal: AbortSignal },
+  onDelivered: (callback: () => void) => void,
+  { session }: ToolModules,
+  start: (signal: AbortSignal) => Promise<Purchase>,
+): Promise<CallToolResult> {
+  const assertMayJoin = (running: PurchaseLimit): void => {
+    if (limit.mode === "resume" || running.maxUnits <= limit.maxUnits) return;
+    throw new AppError("PAYMENT_IN_PROGRESS", {
+      message:
+        `An identical call is in flight that may cost up to ${limitText(running.maxUnits)} USD, and this one may cost up to ` +
+        `${limitText(limit.maxUnits)} USD; nothing was signed.`,
+    });
+  };
+  for (;;) {
+    const { result: purchase, isJoined } = await session.purchases.run(
+      { key, facts: limit, signal },
+      start,
+      assertMayJoin,
+    );
+    const { mode, payment, result } = purchase;
+    // One that found nothing to present says nothing about buying, and the other way round.
+    if (isJoined && payment === undefined && mode !== limit.mode) continue;
+    if (payment !== undefined) onDelivered(() => void session.journal.acknowledge(payment));
+    return isJoined ? withSentence(result, JOINED) : result;
+  }
+}
+
 async function buyWithinQuote(
   args: { service_id: string; request?: unknown; path?: string | undefined; max_price_usd?: string | undefined },
-  signal: AbortSignal,
+  given: AbortSignal,
+  onDelivered: (callback: () => void) => void,
   opts: McpServerOptions,
-  modules: McpServerModules,
+  modules: ToolModules,
 ): Promise<CallToolResult> {
   const call = callOf(args);
   const { session } = modules;
-  const { result, isJoined } = await session.purchases.run(call.key, withTimeout(signal), async (ends) => {
-    const listedUsd = await assertSold(call, modules, ends);
-    // A price that was shown binds, until the agent names another.
-    const shownUsd = session.quotes.get(call.key) ?? session.shownPrices.get(call.id) ?? listedUsd;
-    const max = args.max_price_usd ?? shownUsd;
-    const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
-    return buy(call, "buy", options, opts, modules);
-  });
-  return isJoined ? withSentence(result, JOINED) : result;
+  const signal = withTimeout(given);
+  const listedUsd = await assertSold(call, modules, signal);
+  // A price that was shown binds, until the agent names another.
+  const shownUsd = session.quotes.get(call.key) ?? session.shownPrices.get(call.id) ?? listedUsd;
+  const max = args.max_price_usd ?? shownUsd;
+  const limit: PurchaseLimit = { mode: "buy", maxUnits: limitOf(max, session) };
+  return share({ key: call.key, limit, signal }, onDelivered, modules, (ends) =>
+    buy(call, "buy", { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) }, opts, modules),
+  );
 }
 
 const JOINED = "An identical call was in flight: this is its result, and its payment, once for both.";
 
-function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
+function addCall(server: McpServer, opts: McpServerOptions, modules: ToolModules): void {
   addTool(server, modules, {
     name: "call_service",
     title: "Call a service and pay",
@@ -199,7 +246,7 @@ function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerMo
     }),
     output: BOUGHT,
     annotations: SPENDS,
-    run: (args, signal) => buyWithinQuote(args, signal, opts, modules),
+    run: (args, signal, onDelivered) => buyWithinQuote(args, signal, onDelivered, opts, modules),
   });
   addTool(server, modules, {
     name: "web_search",
@@ -214,14 +261,14 @@ function addCall(server: McpServer, opts: McpServerOptions, modules: McpServerMo
     }),
     output: BOUGHT,
     annotations: SPENDS,
-    run: ({ query, max_results: most, max_price_usd }, signal) => {
+    run: ({ query, max_results: most, max_price_usd }, signal, onDelivered) => {
       const body = { query, ...(most === undefined ? {} : { max_results: most }) };
-      return buyWithinQuote({ service_id: "search", request: body, max_price_usd }, signal, opts, modules);
+      return buyWithinQuote({ service_id: "search", request: body, max_price_usd }, signal, onDelivered, opts, modules);
     },
   });
 }
 
-function addResume(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
+function addResume(server: McpServer, opts: McpServerOptions, modules: ToolModules): void {
   addTool(server, modules, {
     name: "resume_payment",
     title: "Present an open payment again",
@@ -243,7 +290,7 @@ function addResume(server: McpServer, opts: McpServerOptions, modules: McpServer
     output: BOUGHT,
     // Presenting it again may let the gateway take what was signed before: once, however often it is presented.
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
-    async run(args, signal) {
+    async run(args, signal, onDelivered) {
       const sent = args.payment_id === undefined ? undefined : modules.session.sentRequest(args.payment_id);
       if (args.service_id === undefined && sent === undefined) {
         throw new AppError("INVALID_PARAMS", {
@@ -258,16 +305,19 @@ function addResume(server: McpServer, opts: McpServerOptions, modules: McpServer
               id: sent?.service.split(/[/?]/, 1)[0] ?? "",
               service: sent?.service ?? "",
               request: sent?.request,
-              key: "",
+              key: keyOf(sent?.service ?? "", sent?.request),
             }
           : callOf({ ...args, service_id: args.service_id });
-      return buy(call, "resume", { signal: withTimeout(signal) }, opts, modules);
+      const limit: PurchaseLimit = { mode: "resume", maxUnits: 0n };
+      return share({ key: call.key, limit, signal: withTimeout(signal) }, onDelivered, modules, (ends) =>
+        buy(call, "resume", { signal: ends }, opts, modules),
+      );
     },
   });
 }
 
 /** Adds the tools that pay. */
-export function addBuyingTools(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
+export function addBuyingTools(server: McpServer, opts: McpServerOptions, modules: ToolModules): void {
   addQuote(server, modules);
   addCall(server, opts, modules);
   addResume(server, opts, modules);

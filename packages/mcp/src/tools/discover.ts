@@ -5,7 +5,7 @@ import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
 import { nearText } from "../listed.ts";
 import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
-import type { McpServerModules } from "../types.ts";
+import type { ToolModules } from "../types.ts";
 import { addTool } from "./tool.ts";
 
 /** Most characters of the schemas that `describe_service` shows. */
@@ -117,7 +117,7 @@ function rankServices(
     .map(({ service }) => service);
 }
 
-function addSearchServices(server: McpServer, modules: McpServerModules): void {
+function addSearchServices(server: McpServer, modules: ToolModules): void {
   addTool(server, modules, {
     name: "search_services",
     title: "Search services",
@@ -160,7 +160,7 @@ function bounded(value: unknown, most: number): unknown {
   return text.length <= most ? value : `(left out: ${text.length} characters; see the gateway's /openapi.json)`;
 }
 
-function addDescribeService(server: McpServer, modules: McpServerModules): void {
+function addDescribeService(server: McpServer, modules: ToolModules): void {
   addTool(server, modules, {
     name: "describe_service",
     title: "Describe a service",
@@ -249,7 +249,7 @@ function requestOf(operation: string, schema: unknown): unknown {
 }
 
 /** Adds the tools that search and describe services, which cost nothing. */
-export function addDiscoveryTools(server: McpServer, modules: McpServerModules): void {
+export function addDiscoveryTools(server: McpServer, modules: ToolModules): void {
   addSearchServices(server, modules);
   addDescribeService(server, modules);
 }

@@ -3,7 +3,7 @@ import { visibleLine } from "@turnpike/base";
 import { z } from "zod";
 import { usdOf } from "../mcp-session.ts";
 import { toolResult } from "../result.ts";
-import type { McpServerModules, McpServerOptions } from "../types.ts";
+import type { McpServerOptions, ToolModules } from "../types.ts";
 import { addTool } from "./tool.ts";
 
 const MAX_OPEN = 50;
@@ -37,7 +37,7 @@ const SPENDING = z.object({
 });
 
 /** Adds `get_spending`. */
-export function addSpendingTool(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
+export function addSpendingTool(server: McpServer, opts: McpServerOptions, modules: ToolModules): void {
   addTool(server, modules, {
     name: "get_spending",
     title: "Get the spending",

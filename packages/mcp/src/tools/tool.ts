@@ -2,7 +2,7 @@ import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "
 import { z } from "zod";
 import { describing, readArguments } from "../arguments.ts";
 import { errorResult } from "../failure.ts";
-import type { McpServerModules } from "../types.ts";
+import type { ToolModules } from "../types.ts";
 
 /** One tool: its description for a model, and its action. */
 export interface ToolSpec<Input extends z.ZodObject, Output extends z.ZodType> {
@@ -12,13 +12,14 @@ export interface ToolSpec<Input extends z.ZodObject, Output extends z.ZodType> {
   readonly input: Input;
   readonly output: Output;
   readonly annotations: ToolAnnotations;
-  run(args: z.output<Input>, signal: AbortSignal): Promise<CallToolResult>;
+  /** `onDelivered` calls back when the result has been handed over to the client's connection. */
+  run(args: z.output<Input>, signal: AbortSignal, onDelivered: (callback: () => void) => void): Promise<CallToolResult>;
 }
 
 /** Registers a tool. Its arguments are checked here, and what it throws becomes a tool error. */
 export function addTool<Input extends z.ZodObject, Output extends z.ZodType>(
   server: McpServer,
-  modules: Pick<McpServerModules, "log" | "stopping">,
+  modules: Pick<ToolModules, "log" | "stopping" | "deliveries">,
   spec: ToolSpec<Input, Output>,
 ): void {
   const { name, title, description, annotations } = spec;
@@ -32,9 +33,12 @@ export function addTool<Input extends z.ZodObject, Output extends z.ZodType>(
       annotations: { title, ...annotations },
     },
     async (given: unknown, context: ServerContext) => {
-      const signals = [context.mcpReq.signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
+      const { id, signal } = context.mcpReq;
+      const signals = [signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
       try {
-        return await spec.run(readArguments(spec.input, given), AbortSignal.any(signals));
+        return await spec.run(readArguments(spec.input, given), AbortSignal.any(signals), (callback) =>
+          modules.deliveries.onDelivered(id, signal, callback),
+        );
       } catch (error) {
         return errorResult(error, undefined, modules.log);
       }

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { AppError, type Log, redacted, systemClock, unitsToDecimal } from "@turnpike/base";
+import { AppError, assertUsd, decimalToUnits, type Log, redacted, systemClock, unitsToDecimal } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
 import type { McpServerOptions } from "@turnpike/mcp";
 import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
@@ -37,14 +37,10 @@ const RETRY_FOR_MS = 40_000;
 /** Maximum size of an answer: a model is shown far less of it, and it is parsed beside other calls. */
 const MAX_ANSWER_BYTES = 16 * 1_048_576;
 
-function amountOf(flag: string, text: string): bigint {
-  const [, whole = "", places = ""] = /^(\d{1,9})(?:\.(\d{1,6}))?$/.exec(text) ?? [];
-  if (whole === "") {
-    throw new AppError("USAGE", {
-      message: `${flag}: ${JSON.stringify(text)} is no amount of US dollars such as 0.05.`,
-    });
-  }
-  return BigInt(whole + places.padEnd(6, "0"));
+/** A bound of the command line in micro-dollars, rounded down. */
+function boundOf(flag: string, usd: string): bigint {
+  assertUsd(flag, usd, "USAGE");
+  return decimalToUnits(usd, 18) / 10n ** 12n;
 }
 
 function countOf(flag: string, text: string, least: number, most: number): number {
@@ -77,9 +73,9 @@ interface Buyer {
 }
 
 async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer> {
-  const perCallMicroUsd = amountOf("--per-call", opts.perCall);
-  const perSessionMicroUsd = amountOf("--per-session", opts.perSession);
-  const totalUsd = unitsToDecimal(amountOf("--total", opts.total), 6);
+  const perCallMicroUsd = boundOf("--per-call", opts.perCall);
+  const perSessionMicroUsd = boundOf("--per-session", opts.perSession);
+  const totalUsd = unitsToDecimal(boundOf("--total", opts.total), 6);
   const maxDataCharacters = countOf("--max-answer", opts.maxAnswer, 1_000, 2_000_000);
   const { gateway, up } = await sellerOf(opts, context);
   const key = await keyOf(opts, context, up);

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { AppError, isAppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
+import { AppError, assertUsd, isAppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
 import type { Budget, CallOptions, Client, ListedService, Price, PurchaseResult, SignedCall } from "@turnpike/client";
 import { keyOf, networksOf, nodesOf, sellerOf } from "../../cli/buyer.ts";
 import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { interruption } from "../../cli/interruption.ts";
 import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
 import { askYes, canAsk } from "../../cli/question.ts";
-import { printError } from "../../cli/terminal.ts";
+import { outputFlushed, printError } from "../../cli/terminal.ts";
 import { openCallJournal } from "./journal.ts";
 import { assertServed, exampleOf, listedPriceBelow } from "./listing.ts";
 import {
@@ -132,15 +132,10 @@ function show(result: PurchaseResult, { output, journal, again }: Shown): OpenRe
   return document;
 }
 
-function assertUsd(flag: string, usd: string): void {
-  if (/^(0|[1-9]\d{0,11})(\.\d{1,18})?$/.test(usd)) return;
-  throw new AppError("USAGE", { message: `${flag}: ${JSON.stringify(usd)} is no amount of US dollars such as 0.05.` });
-}
-
 function budgetOf({ max = DEFAULT_MAX_USD, total, journal }: PayOptions): Budget {
-  assertUsd("--max", max);
+  assertUsd("--max", max, "USAGE");
   if (total === undefined) return { perCallUsd: max };
-  assertUsd("--total", total);
+  assertUsd("--total", total, "USAGE");
   if (journal === undefined || journal === false) {
     throw new AppError("USAGE", { message: "--total is over the calls of one journal: give --journal <file> too." });
   }
@@ -192,7 +187,7 @@ async function callWithinListed(
   signal: AbortSignal,
   json: boolean,
 ): Promise<PurchaseResult> {
-  const options: CallOptions = { signal, ...(payment === undefined ? {} : { payment }) };
+  const options: CallOptions = { signal, keepUntilAcknowledged: true, ...(payment === undefined ? {} : { payment }) };
   try {
     return await client.call(service, body, listedUsd === undefined ? options : { ...options, maxPriceUsd: listedUsd });
   } catch (error) {
@@ -227,7 +222,10 @@ async function buy(
   const { output, journal } = shown;
   let openPayment: SignedCall | undefined;
   let outcome: { readonly exitCode: number; readonly document: OpenResult } | undefined;
+  let isWritten = false;
   using signals = interruption((exitCode) => {
+    // All that is still to be done takes no time.
+    if (isWritten) return;
     // What is shown already is the outcome, also while the balance is read.
     outcome?.document[Symbol.dispose]();
     if (outcome === undefined && openPayment !== undefined) {
@@ -257,10 +255,16 @@ async function buy(
   using document = show(result, shown);
   outcome = { exitCode: exitCodeOf(result), document };
   context.exitWith(outcome.exitCode);
-  if (result.kind === "free" || signal.aborted) return;
-  const remaining = await balance(result.price, signal);
-  document.add("balance", remaining);
-  if (remaining !== undefined) output.line(balanceLine(remaining));
+  if (result.kind === "free") return;
+  if (!signal.aborted) {
+    const remaining = await balance(result.price, signal);
+    document.add("balance", remaining);
+    if (remaining !== undefined) output.line(balanceLine(remaining));
+  }
+  isWritten = true;
+  document[Symbol.dispose]();
+  // Killed before that, the same call shows the same again, and pays nothing for it.
+  if (result.payment !== undefined && (await outputFlushed())) await client.acknowledge(result.payment);
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, suite, test } from "node:test";
+import { eventually } from "@turnpike/testkit";
 import {
   type HostileSeller,
   modesOf,
@@ -231,6 +232,34 @@ suite("turnpike pay, ended while a paid call waits", () => {
     assert.ok(facts.again.includes(facts.payment));
     assert.equal(seller.signatures().length, 1);
   });
+
+  for (const more of [[], ["--json"]]) {
+    test(`attack: SIGKILL between the purchase and its output ${more.join("")}: the same call shows the answer, and pays nothing more`, async () => {
+      // No pipe takes so much that is not read: the command is stopped within its output.
+      const data = JSON.stringify("x".repeat(8 * 1_048_576));
+      await using seller = await startHostileSeller({ kind: "answer", paid: (call) => call.sell(data) });
+      const { env, journals, journalFolder } = buyerOf(seller);
+      const args = [COMMAND_FILE, ...CALL, ...more];
+      const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "ignore"] });
+      await eventually("the purchase is in the journal", () =>
+        journals().some((name) => readFileSync(join(journalFolder, name), "utf8").includes('"t":"end"')),
+      );
+      child.kill("SIGKILL");
+      await once(child, "exit");
+      child.stdout.destroy();
+
+      const again = await run(CALL, env);
+      assert.equal(again.code, 0, again.err);
+      assert.match(again.out, /^present {2}0\.005000 USD; kept in /m);
+      assert.match(again.out, /^resumed {2}an earlier payment was presented again: .* nothing new was signed$/m);
+      assert.match(again.out, /^charged {2}0\.005000 USD, once$/m);
+      assert.ok(again.out.includes("xxxx"));
+      assert.deepEqual([seller.signatures().length, seller.chain.chargedUnits()], [1, 5_000n]);
+      assert.deepEqual(journals(), [], "it was shown");
+      assert.equal((await run(CALL, env)).code, 0);
+      assert.equal(seller.signatures().length, 2, "what was shown is bought anew");
+    });
+  }
 
   test("attack: the same call at once, in another process, signs nothing; another call is not kept waiting", async () => {
     await using seller = await startHostileSeller(SELLER_MODES["timing-no-answer"]);

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readdirSync, rmSync, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError, isAppError } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
@@ -33,15 +33,16 @@ const disposing = (journal: SpendJournal, file: string | undefined): CallJournal
 const MAX_AGE_MS = 30 * 24 * 3_600_000;
 
 /** Removes what calls left that were refused, or were never made again. */
-function removeOld(folder: string, nowMs: number): void {
-  try {
-    for (const name of readdirSync(folder)) {
-      const path = join(folder, name);
-      if (/^[0-9a-f]{32}\.jsonl/.test(name) && nowMs - statSync(path).mtimeMs > MAX_AGE_MS)
-        rmSync(path, { force: true });
-    }
-  } catch {
-    // Another process removes them too; the journal itself says what is wrong with the folder.
+async function removeOld(folder: string, nowMs: number): Promise<void> {
+  const { removeSpendJournal } = await import("@turnpike/client");
+  const journals = new Set<string>();
+  for (const name of await readdir(folder).catch(() => [])) {
+    const [, journal] = /^([0-9a-f]{32}\.jsonl)(?:\.lock|\.new)?$/.exec(name) ?? [];
+    if (journal !== undefined) journals.add(journal);
+  }
+  for (const name of journals) {
+    // Another process may have it, or remove it too; the journal itself says what is wrong with the folder.
+    await removeSpendJournal(join(folder, name), nowMs - MAX_AGE_MS).catch(() => undefined);
   }
 }
 
@@ -55,21 +56,13 @@ async function defaultJournal(call: JournaledCall, env: Environment): Promise<Ca
   const identity = JSON.stringify([gateway, address.toLowerCase(), service, body ?? null]);
   const name = createHash("sha256").update(identity).digest("hex").slice(0, 32);
   const file = join(buyerStateFolder("pay", call, env), `${name}.jsonl`);
-  const journal = await openSpendJournal({ file }).catch((cause: unknown) => {
+  const journal = await openSpendJournal({ file, isRemovedWhenDone: true }).catch((cause: unknown) => {
     if (!isAppError(cause, "SPEND_JOURNAL")) throw cause;
     const message = `${cause.message} --journal <file> names another one, and --no-journal goes without.`;
     throw new AppError("SPEND_JOURNAL", { message, cause });
   });
-  removeOld(dirname(file), Date.now());
-  return {
-    journal,
-    file,
-    async [Symbol.asyncDispose]() {
-      // While its lock is held: who opens it next makes another file.
-      if (journal.pendingCount() === 0) for (const path of [file, `${file}.lock`]) rmSync(path, { force: true });
-      await journal[Symbol.asyncDispose]();
-    },
-  };
+  await removeOld(dirname(file), Date.now());
+  return disposing(journal, file);
 }
 
 /** Opens the journal of a call: the one that is named, none for `false`, else its own. @throws AppError SPEND_JOURNAL. */

@@ -40,11 +40,15 @@ function receiptLines(receipt: PurchaseReceipt, open: boolean): string[] {
   return [`receipt  none: attempted${why}${tried === "" ? "" : `;${tried}`}`, ...id];
 }
 
+/** Said of an answer that an earlier call paid for, and was ended before it was shown, or got none. */
+const RESUMED = "resumed  an earlier payment was presented again: this is its answer, and nothing new was signed";
+
 /** Facts of the payment, on standard output, before the answer: nothing of the answer is read for them. */
 export function factLines(result: PurchaseResult): string[] {
   if (result.kind === "free") return ["free     nothing was asked for this call"];
   const { price, receipt, usd } = result;
   return [
+    ...(result.kind === "bought" && result.isResumed ? [RESUMED] : []),
     ...(result.kind === "bought" ? [`charged  ${usd === undefined ? "the payment" : `${usd} USD`}, once`] : []),
     ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
     ...(receipt === undefined ? [] : receiptLines(receipt, result.kind === "refused" && result.open)),
