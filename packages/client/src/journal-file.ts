@@ -191,7 +191,8 @@ async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJ
     if (((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600);
     book.replayed();
     if (lines > 0 && sizeBytes < (opts.compactBytes ?? 1_048_576)) {
-      // The process that gave the file its name may have been killed before that was on the disk.
+      // The process before may have been killed before its last lines, or the file's name, were on the disk. What they hold is presented.
+      await handle.datasync();
       await syncFolder(file);
       return adopt(handle, { sizeBytes, nextLine: lines });
     }

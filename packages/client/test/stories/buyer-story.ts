@@ -212,8 +212,7 @@ class Story {
       this.#count(`killed: ${at}`);
     }
     if (losesPower) this.#count("losses of power");
-    const lost = this.#ledger.onProcessEnd(this.#disk.inodeOf(FILE)?.bytes.toString("utf8") ?? "");
-    for (let n = 0; n < lost; n++) this.#count("answers lost behind their written end");
+    this.#ledger.onProcessEnd(this.#disk.inodeOf(FILE)?.bytes.toString("utf8") ?? "");
   }
 
   async #open(process: SimulatedProcess): Promise<SpendJournal | undefined> {
@@ -389,7 +388,9 @@ class Story {
     this.#note(`call ${call.id} of request ${request}${payment === undefined ? "" : " with a payment"}`);
     const abort = new AbortController();
     if (abortMs !== undefined) this.#time.after(abortMs, () => abort.abort());
+    const keepUntilAcknowledged = this.#isHonest || this.#chance.often(0.7);
     const options = {
+      keepUntilAcknowledged,
       ...(payment === undefined ? {} : { payment }),
       ...(maxUnits === undefined ? {} : { maxPriceUsd: usdOf(maxUnits) }),
       ...(abortMs === undefined ? {} : { signal: abort.signal }),
@@ -404,6 +405,14 @@ class Story {
       this.#count(`result: ${kind}, ${state}`);
       this.#ledger.onResult(call, result);
       this.#checkSpending();
+      // A caller that ends before it acknowledges gets the same answer again.
+      const isAcknowledged = this.#isHonest || this.#chance.often(0.8);
+      if (result.kind !== "free" && result.payment !== undefined && keepUntilAcknowledged && isAcknowledged) {
+        const { payment: reported } = result;
+        const acknowledging = processScopes.run({ process }, () => client.acknowledge(reported));
+        await Promise.race([acknowledging, process.ended]);
+        this.#count("acknowledgements");
+      }
       return kind === "bought";
     } catch (error) {
       if (!process.isAlive) return false;

@@ -16,7 +16,7 @@ const PAYMENT = Buffer.from("{}").toString("base64");
 const MAX_STEPS = 200;
 
 /** Neither waits nor keeps anything that was not flushed. */
-const NO_CHANCE = { ...chanceOf("journal"), often: () => false, below: () => 0 };
+const NO_CHANCE = { ...chanceOf("journal"), often: () => false, below: (bound: number) => bound - 1 };
 
 suite("the spend journal, when the power is lost", () => {
   test("attack: a journal that was made by a process killed at any step keeps what a later one signed", async () => {
@@ -40,6 +40,32 @@ suite("the spend journal, when the power is lost", () => {
         [PAYMENT],
         `killed at step ${steps}`,
       );
+      await again[Symbol.asyncDispose]();
+    }
+    assert.ok(steps > 20 && steps < MAX_STEPS, `${steps}`);
+  });
+
+  test("attack: a payment whose process was killed before it was flushed is on the disk before another presents it", async () => {
+    let steps = 1;
+    for (let isKilled = true; isKilled && steps < MAX_STEPS; steps++) {
+      const disk = new MemoryDisk({ chance: NO_CHANCE, time: new SimulatedTime() });
+      disk.create("/state", true, 0o700);
+      mountDisk(disk);
+      const signer: SimulatedProcess = new SimulatedProcess("signer", steps, () => disk.unlockAll(signer));
+      const signed = processScopes.run({ process: signer }, async () => {
+        const journal = await openSpendJournal({ file: FILE });
+        await (await journal.reserve(CALL)).signed(PAYMENT);
+      });
+      isKilled = typeof (await Promise.race([signed, signer.ended])) === "string";
+      signer.kill("end");
+
+      const journal = await openSpendJournal({ file: FILE });
+      const resumed = journal.resume(CALL.requestHash);
+      await resumed?.reservation.signed(PAYMENT);
+      await journal[Symbol.asyncDispose]();
+      disk.losePower();
+      const again = await openSpendJournal({ file: FILE });
+      assert.equal(again.open().length, resumed === undefined ? 0 : 1, `killed at step ${steps}`);
       await again[Symbol.asyncDispose]();
     }
     assert.ok(steps > 20 && steps < MAX_STEPS, `${steps}`);

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
 import { diskError, type Inode, mountedDisk } from "./memory-disk.ts";
-import { step } from "./simulated-process.ts";
+import { isKilled, never, step } from "./simulated-process.ts";
 
 // The functions of `node:fs/promises` that the client's journal uses, on the disk of the simulation. A function that is
 // missing here fails when the journal is loaded.
@@ -8,6 +8,8 @@ import { step } from "./simulated-process.ts";
 /** An operation that a process can end before, or after it. */
 async function operation<Result>(name: string, run: () => Result): Promise<Result> {
   await step(`${name} begins`);
+  // Another call of the process may have been its end meanwhile.
+  if (isKilled()) await never();
   const result = run();
   await step(`${name} is done`);
   return result;
@@ -48,10 +50,12 @@ class MemoryHandle {
     const disk = mountedDisk();
     await step("write begins");
     await disk.wait();
+    if (isKilled()) await never();
     // A kill in the middle leaves a part of a line.
     const part = disk.partOf(bytes.length);
     this.#put(bytes.subarray(0, part), position);
     await step("write is partial");
+    if (isKilled()) await never();
     if (disk.failsNow()) throw diskError("ENOSPC", "write");
     this.#put(bytes, position);
     await step("write is done");
@@ -65,6 +69,7 @@ class MemoryHandle {
   async datasync(): Promise<void> {
     await step("flush begins");
     await mountedDisk().wait();
+    if (isKilled()) await never();
     if (mountedDisk().failsNow()) throw diskError("EIO", "flush");
     mountedDisk().flush(this.#inode);
     await step("flush is done");

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { gunzipSync } from "node:zlib";
 import type { Chance } from "@turnpike/testkit/chance";
-import { step } from "./simulated-process.ts";
+import { isKilled, never, step } from "./simulated-process.ts";
 import { type SimulatedTime, untilAborted } from "./simulated-time.ts";
 
 /** Maximum bytes of a body that are carried: more than a story's client reads. */
@@ -147,6 +147,7 @@ export function simulatedFetch({
 }: SimulatedFetchModules): typeof globalThis.fetch {
   return async (input, init = {}) => {
     await step("request begins");
+    if (isKilled()) await never();
     const exchange = plan();
     const { signal } = init;
     const url = new URL(typeof input === "string" || input instanceof URL ? input : input.url);
@@ -172,6 +173,7 @@ export function simulatedFetch({
       throw error;
     }
     await step("answer arrives");
+    if (isKilled()) await never();
     const { status } = response;
     const headers = new Headers(response.headers);
     onAnswer?.(request, headers);

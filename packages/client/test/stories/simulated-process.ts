@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-const never = (): Promise<never> => new Promise(() => {});
+/** What a killed process waits for. */
+export const never = (): Promise<never> => new Promise(() => {});
 
 /**
  * A process of the buyer's. It ends at one of its steps: all that it reads, writes, sends, receives and signs. Nothing of it
@@ -50,6 +51,11 @@ export interface ProcessScope {
 }
 
 export const processScopes = new AsyncLocalStorage<ProcessScope>();
+
+/** True where the process that runs has been killed. */
+export function isKilled(): boolean {
+  return processScopes.getStore()?.process.isAlive === false;
+}
 
 /** A step of the process that runs; none in a simulation's own code. */
 export async function step(name: string): Promise<void> {

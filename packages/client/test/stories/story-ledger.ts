@@ -51,8 +51,6 @@ interface SignedPaymentEntry {
   state?: PurchaseResult["state"];
   /** A result handed out its answer, or said for sure that it was taken: an identical call is another purchase then. */
   isFinal: boolean;
-  /** Its process was killed between the written end and the caller. */
-  isAnswerLost: boolean;
 }
 
 export interface StoryLedgerOptions {
@@ -133,8 +131,8 @@ export class StoryLedger {
   /** Holds that no earlier payment of the request can be taken, or was without its caller's knowledge. */
   #assertFirst({ request, id }: StoryCall): void {
     for (const payment of this.#payments.values()) {
-      const { call, nonce, header, validBefore, hasReceipt, isFinal, isAnswerLost } = payment;
-      if (call.request !== request || header === undefined || isFinal || isAnswerLost) continue;
+      const { call, nonce, header, validBefore, hasReceipt, isFinal } = payment;
+      if (call.request !== request || header === undefined || isFinal) continue;
       const transfer = this.#chain.transferOf(nonce);
       if (transfer === undefined && this.#chain.isOver(payment)) continue;
       const isTimeOver = validBefore * 1_000 + MARGIN_MS <= this.#hostNowMs();
@@ -188,6 +186,11 @@ export class StoryLedger {
     ) {
       this.#fault(`call ${call.id} takes a charge back that a receipt showed: ${result.state}`);
     }
+    if (result.kind === "bought" && result.isResumed !== (payment.call !== call)) {
+      this.#fault(
+        `call ${call.id} says ${result.isResumed ? "that it presents an earlier payment" : "that it signed"}`,
+      );
+    }
     const isSure = result.kind === "bought" || WAS_CHARGED.test(result.charge);
     const isOpen = result.kind === "refused" && result.open;
     if (isOpen !== (result.state === "open")) this.#fault(`call ${call.id}: open ${isOpen}, state ${result.state}`);
@@ -209,24 +212,16 @@ export class StoryLedger {
     this.#presentedAgainUnits += readSignedPayment(header).units;
   }
 
-  /** Notes payments whose end was written, and whose result a kill withheld from the caller. Receipts that were not written are lost. */
-  onProcessEnd(journal: string): number {
+  /** Receipts that were not written are lost with their process. */
+  onProcessEnd(journal: string): void {
     const nonces = new Map<number, string>();
     const shown = new Set<string | undefined>();
-    let lost = 0;
     for (const line of journal.split("\n")) {
       const record = recordOf(line);
-      if (record === undefined) continue;
-      const { t, id, payment, outcome } = record;
-      if (t === "signed") nonces.set(id, readSignedPayment(payment).nonce.toLowerCase());
-      if (t === "receipt") shown.add(nonces.get(id));
-      const entry = t === "end" && outcome === "charged" ? this.#payments.get(nonces.get(id) ?? "") : undefined;
-      if (entry === undefined || entry.isFinal || entry.isAnswerLost) continue;
-      entry.isAnswerLost = true;
-      lost += 1;
+      if (record?.t === "signed") nonces.set(record.id, readSignedPayment(record.payment).nonce.toLowerCase());
+      if (record?.t === "receipt") shown.add(nonces.get(record.id));
     }
     for (const payment of this.#payments.values()) payment.hasReceipt &&= shown.has(payment.nonce);
-    return lost;
   }
 
   /** Holds that what a client counts as spent covers all transfers, and is within the budget. */
@@ -240,13 +235,16 @@ export class StoryLedger {
   }
 
   /** Holds that, after a time in which all were honest, each transfer was reported, and nothing else counts as spent. */
-  checkEnd({ chargedUsd, openUsd }: Spending, openPayments: number): void {
+  checkEnd(spending: Spending, openPayments: number): void {
+    this.checkSpending(spending);
+    const { chargedUsd, openUsd } = spending;
     let claimed = this.#presentedAgainUnits;
-    for (const { nonce, units, state, isAnswerLost, call } of this.#payments.values()) {
+    for (const { nonce, units, state, call } of this.#payments.values()) {
       if (this.#chain.isUsed(nonce)) {
-        // Without nodes it stays spent after its time, as a result said: nothing shows what became of it.
-        const isNamed = state === "charged" || (!this.#opts.hasNodes && state !== undefined);
-        if (!isNamed && !isAnswerLost) {
+        // Without nodes nothing shows what became of a refused one: after its time it stays in the sum of open payments, also
+        // where a kill withheld the refusal itself.
+        const isNamed = state === "charged" || !this.#opts.hasNodes;
+        if (!isNamed) {
           this.#fault(`the payment of call ${call.id} was taken, and the last result of it says ${state ?? "nothing"}`);
         }
       } else if (this.#hasFalseClaim(nonce) || !this.#opts.hasNodes) claimed += units;
@@ -278,7 +276,6 @@ interface JournalLine {
   readonly t: string;
   readonly id: number;
   readonly payment: string;
-  readonly outcome: string;
 }
 
 function recordOf(line: string): JournalLine | undefined {
