@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 const BETWEEN_LIES_MS = 20_000;
 /** Rounds in which an honest world ends what is open. */
 const HONEST_ROUNDS = 2;
-const MAX_HONEST_CALLS = 4;
+const MAX_HONEST_CALLS = 8;
 const MAX_SHRUNK_ACTIVITIES = 18;
 const SIGNER = signerFromKey(`0x${"17".repeat(32)}`);
 
@@ -378,7 +378,7 @@ class Story {
     }
   }
 
-  /** Makes a call; returns true where its caller has nothing more to wait for. */
+  /** Makes a call; returns true where it bought anew, or cannot: no earlier payment of its request is left then. */
   async #call(buyer: Buyer, request: number, { payment, maxUnits, abortMs }: CallPlan): Promise<boolean> {
     const { process, client, quotes } = buyer;
     const agreed = maxUnits ?? quotes.get(request) ?? PER_CALL_UNITS;
@@ -413,7 +413,7 @@ class Story {
         await Promise.race([acknowledging, process.ended]);
         this.#count("acknowledgements");
       }
-      return kind === "bought";
+      return result.kind === "bought" && !result.isResumed;
     } catch (error) {
       if (!process.isAlive) return false;
       this.#note(`call ${call.id} throws ${errorText(error).slice(0, 120)}`);

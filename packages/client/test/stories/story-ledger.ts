@@ -131,10 +131,10 @@ export class StoryLedger {
   /** Holds that no earlier payment of the request can be taken, or was without its caller's knowledge. */
   #assertFirst({ request, id }: StoryCall): void {
     for (const payment of this.#payments.values()) {
-      const { call, nonce, header, validBefore, hasReceipt, isFinal } = payment;
+      const { call, nonce, header, validBefore, hasReceipt, isFinal, state: reported } = payment;
       if (call.request !== request || header === undefined || isFinal) continue;
       const transfer = this.#chain.transferOf(nonce);
-      if (transfer === undefined && this.#chain.isOver(payment)) continue;
+      if (transfer === undefined ? this.#chain.isOver(payment) : reported === "charged") continue;
       const isTimeOver = validBefore * 1_000 + MARGIN_MS <= this.#hostNowMs();
       // Without nodes time alone decides, and the first one stays spent. A charge that was shown is not taken back.
       if (!this.#opts.hasNodes && isTimeOver && !hasReceipt) continue;
