@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { AppError, isAppError } from "@turnpike/base";
+import { BUYER_PARTS } from "./buyer/parts.ts";
 import { CHAIN_PARTS } from "./chain/parts.ts";
 import { type ChaosPart, figureTable } from "./chaos.ts";
 import { FLOOD_PARTS } from "./flood/parts.ts";
@@ -8,6 +9,7 @@ import { PAYMENT_PARTS } from "./payment/parts.ts";
 import { SUPPLY_PARTS } from "./supply/parts.ts";
 
 const RUNS: Readonly<Record<string, Readonly<Record<string, ChaosPart>>>> = {
+  buyer: BUYER_PARTS,
   chain: CHAIN_PARTS,
   flood: FLOOD_PARTS,
   http: HTTP_PARTS,

@@ -16,7 +16,16 @@ import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { noFaults } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
-import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "../test/stand-in.ts";
+import {
+  type Answerer,
+  answerJson,
+  BODY,
+  countingSigner,
+  refusesWith,
+  sold,
+  standInGateway,
+  testClient,
+} from "../test/stand-in.ts";
 import { newPrivateKey, openSpendJournal, removeSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
 import { decodeRecord } from "./journal-records.ts";
 
@@ -551,6 +560,35 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     assert.ok(anew.kind === "bought");
     assert.deepEqual([anew.isResumed, signer.count(), client.spending().chargedUsd], [false, 2, "0.010000"]);
     assert.equal(journal.pendingCount(), 0, "acknowledged as it was returned");
+  });
+
+  test("attack: an acknowledged result that is open ends nothing: the same payment is presented, also after a restart", async () => {
+    let state: Answerer = sold;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const file = newFile();
+    const keep = { keepUntilAcknowledged: true };
+    let presented = "";
+    // The last ones are written anew when they are opened.
+    for (const compactBytes of [1_048_576, 1_048_576, 0, 0]) {
+      await using journal = await openSpendJournal({ file, compactBytes });
+      const { client } = testClient(stand.gateway, signer, { journal });
+      if (state === sold) await client.call("eth", BODY, keep);
+      else await client.acknowledge(presented);
+      state = (_, response) => answerJson(response, 400, { code: "BAD_REQUEST", message: "Sign again." });
+      const result = await client.call("eth", BODY, keep);
+      assert.ok(result.kind === "refused" && result.open && result.payment !== undefined);
+      presented = result.payment;
+      await client.acknowledge(presented);
+      assert.deepEqual([signer.count(), journal.pendingCount(), client.spending().chargedUsd], [1, 1, "0.005000"]);
+    }
+    await using journal = await openSpendJournal({ file });
+    const { client } = testClient(stand.gateway, signer, { journal });
+    state = sold;
+    const bought = await client.call("eth", BODY, keep);
+    assert.ok(bought.kind === "bought" && bought.isResumed);
+    await client.acknowledge(bought.payment);
+    assert.deepEqual([signer.count(), journal.pendingCount()], [1, 0]);
   });
 
   test("killed while a payment that was not served is presented again, it is not given back by time", async () => {

@@ -190,7 +190,12 @@ async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJ
     const { sizeBytes, lines } = await load(handle, book, file);
     if (((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600);
     book.replayed();
-    if (lines > 0 && sizeBytes < (opts.compactBytes ?? 1_048_576)) return adopt(handle, { sizeBytes, nextLine: lines });
+    if (lines > 0 && sizeBytes < (opts.compactBytes ?? 1_048_576)) {
+      // The process before may have been killed before its last lines, or the file's name, were on the disk. What they hold is presented.
+      await handle.datasync();
+      await syncFolder(file);
+      return adopt(handle, { sizeBytes, nextLine: lines });
+    }
     const { handle: fresh, ...at } = await rewrite(file, book.records(), faults);
     await handle.close();
     return adopt(fresh, at);

@@ -40,6 +40,8 @@ interface Entry {
   busy: boolean;
   /** What is known of a signed one; `used` is what the chain showed. */
   outcome: ResumedPayment["outcome"];
+  /** True where the newest result of it said that it is over: only that one is acknowledged. */
+  isOver: boolean;
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
   untakeableFromMs: number;
   readonly ended: PromiseWithResolvers<SpendEnd>;
@@ -121,12 +123,13 @@ export class SpendBook implements SpendJournal {
     const nextId = held[0]?.id ?? this.#nextId;
     const calls = this.#calls - held.filter(({ payment }) => payment !== undefined).length;
     yield { t: "journal", version: 1, chargedMicroUsd: this.#chargedMicroUsd, calls, nextId };
-    for (const { id, service, requestHash, microUsd, payment, signedAt = "", receipt, outcome } of held) {
+    for (const { id, service, requestHash, microUsd, payment, signedAt = "", receipt, outcome, isOver } of held) {
       yield { t: "reserve", id, service, requestHash, microUsd };
       if (payment === undefined) continue;
       yield { t: "signed", id, payment, signedAt };
       if (receipt !== undefined) yield { t: "receipt", id, receipt };
       if (outcome !== "open") yield { t: "end", id, outcome };
+      if (outcome === "unacknowledged" && !isOver) yield { t: "end", id, outcome: "open" };
     }
   }
 
@@ -168,7 +171,7 @@ export class SpendBook implements SpendJournal {
 
   async acknowledge(payment: string): Promise<void> {
     for (const entry of this.#entries.values()) {
-      if (entry.payment !== payment || entry.outcome !== "unacknowledged") continue;
+      if (entry.payment !== payment || entry.outcome !== "unacknowledged" || !entry.isOver) continue;
       await this.#endAndWrite(entry, "charged");
       return;
     }
@@ -234,7 +237,7 @@ export class SpendBook implements SpendJournal {
     const { id, service, requestHash, microUsd } = call;
     const untakeable = Number.POSITIVE_INFINITY;
     const ended = Promise.withResolvers<SpendEnd>();
-    const more = { outcome: "open", untakeableFromMs: untakeable, ended } as const;
+    const more = { outcome: "open", isOver: false, untakeableFromMs: untakeable, ended } as const;
     const entry: Entry = { id, service, requestHash, microUsd, busy, ...more };
     this.#entries.set(id, entry);
     this.#heldMicroUsd += microUsd;
@@ -263,6 +266,7 @@ export class SpendBook implements SpendJournal {
       entry.ended.resolve(outcome);
       return;
     }
+    entry.isOver = outcome === "unacknowledged";
     // What was charged stays so, whatever comes of presenting it again.
     if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
     if (isTaken(entry.outcome)) entry.ended.resolve("charged");

@@ -199,7 +199,10 @@ export interface SpendJournal extends AsyncDisposable {
    * the one that is given. Undefined when there is none, or a call of this process is presenting it.
    */
   resume(requestHash: string, payment?: string): ResumedPayment | undefined;
-  /** Ends a payment that is `unacknowledged`: it is presented no more. Does nothing for any other. Never rejects. */
+  /**
+   * Ends a payment that is `unacknowledged` and whose newest result was not open: it is presented no more. Does nothing for any
+   * other. Never rejects.
+   */
   acknowledge(payment: string): Promise<void>;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
@@ -324,7 +327,7 @@ export interface Client extends AsyncDisposable {
   call(service: string, request?: unknown, options?: CallOptions): Promise<PurchaseResult>;
   /**
    * Says that the result of a call with `keepUntilAcknowledged` has reached the one it is for; `payment` is the result's. Resolves
-   * when the journal has it. Never rejects: a payment that is not acknowledged is presented once more.
+   * when the journal has it. An open result ends nothing. Never rejects: a payment that is not acknowledged is presented once more.
    */
   acknowledge(payment: string): Promise<void>;
   /** What the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */

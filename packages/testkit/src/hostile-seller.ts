@@ -7,6 +7,7 @@ export {
   type ChainTransfer,
   type NodeTruth,
   type PaymentsChain,
+  readSignedPayment,
   type SignedPayment,
   startChainNode,
 } from "./hostile-seller/payments-chain.ts";
