@@ -8,7 +8,7 @@ import { partModules } from "../../../apps/turnpike/src/wiring/modules.ts";
 import { openPayments } from "../../../apps/turnpike/src/wiring/payment.ts";
 import { serveParent } from "../../lib/child.ts";
 import { ourConfig } from "../our-config.ts";
-import { REFERENCE_REQUIREMENTS } from "../payers.ts";
+import { PAY_TO, REFERENCE_REQUIREMENTS } from "../payers.ts";
 import { measureSettle, type SettleOperations } from "../settle-run.ts";
 
 const owned = new AsyncDisposableStack();
@@ -28,6 +28,8 @@ serveParent<SettleOperations>(
       facilitator = new Facilitator(
         {
           assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }],
+          // The operator's own receiver, whose sales no budget of a day bounds.
+          payToAllowed: [PAY_TO],
           minAmountUnits: 1_000n,
           settleWaitMs: WAIT_MS,
           unpaidPerClient: () => ROOMY,

@@ -29,7 +29,7 @@ import { getSharedParamsAt, protocolParams } from "../src/modules/shared/state.t
 import { delegate } from "../src/modules/staking/delegate.ts";
 import { getValidator } from "../src/modules/staking/state.ts";
 import { getDehydratedSupplier } from "../src/modules/supplier/state.ts";
-import { DEFAULT_TOKENOMICS_PARAMS } from "../src/modules/tokenomics/params.ts";
+import { DEFAULT_TOKENOMICS_PARAMS } from "../src/modules/tokenomics/state.ts";
 import { bytesOfAddress } from "./recorded-tx.ts";
 import { GOV, LifeChain, multisigKey, type Party, Work } from "./session-life.ts";
 import {
