@@ -43,6 +43,7 @@ export {
 export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/profiles.ts";
 export { CHAIN_METRICS } from "./metrics.ts";
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
+export { authzModule } from "./modules/authz/authz-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";

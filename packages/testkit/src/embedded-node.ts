@@ -1,6 +1,7 @@
 import { bytesToBase64, type Clock, utf8ToBytes } from "@turnpike/base";
 import {
   authModule,
+  authzModule,
   bankModule,
   type Context,
   type GasPrice,
@@ -25,6 +26,7 @@ import {
 import {
   type Any,
   auth,
+  authz,
   bank,
   base,
   createMessage,
@@ -78,9 +80,12 @@ const coin = (amount: bigint): base.Coin => createMessage(base.CoinSchema, { den
 
 /** The machine of the test chain. */
 export function testMachine(gasPrices: readonly GasPrice[] = [], updatesAt: UpdatesAt = () => []): StateMachine {
+  const coins = bankModule({ blocked: new Set([moduleAddress("fee_collector")]), authority });
+  const handlers = new Map(Object.entries(coins.messages ?? {}));
   return new StateMachine({ gasPrices }, [
     authModule({ moduleAccounts: { fee_collector: [] }, authority }),
-    bankModule({ blocked: new Set([moduleAddress("fee_collector")]), authority }),
+    coins,
+    authzModule({ handlers: () => handlers }),
     validatorsModule(updatesAt),
   ]);
 }
@@ -190,20 +195,35 @@ export interface Wish {
   readonly timeoutNs?: bigint;
   /** How often it sends; once by default. */
   readonly messages?: number;
+  /** Accounts for whom it sends within a `MsgExec`, with or without their grants; it sends for itself by default. */
+  readonly forAccounts?: readonly number[];
+}
+
+function messagesOf(wish: Wish): Any[] {
+  const sendOf = (from: number): Any =>
+    packAny(
+      bank.MsgSendSchema,
+      createMessage(bank.MsgSendSchema, {
+        fromAddress: ADDRESSES[from] ?? "",
+        toAddress: wish.to ?? ADDRESSES[(from + 1) % ADDRESSES.length] ?? "",
+        amount: [coin(wish.amount ?? 5n)],
+      }),
+    );
+  if (wish.forAccounts === undefined) {
+    const send = sendOf(wish.from);
+    return Array.from({ length: wish.messages ?? 1 }, () => send);
+  }
+  const exec = { grantee: ADDRESSES[wish.from] ?? "", msgs: wish.forAccounts.map(sendOf) };
+  return [packAny(authz.MsgExecSchema, createMessage(authz.MsgExecSchema, exec))];
 }
 
 /** A signed bank send. */
 export function sendTx(wish: Wish): Bytes {
-  const send = createMessage(bank.MsgSendSchema, {
-    fromAddress: ADDRESSES[wish.from] ?? "",
-    toAddress: wish.to ?? ADDRESSES[(wish.from + 1) % ADDRESSES.length] ?? "",
-    amount: [coin(wish.amount ?? 5n)],
-  });
   const { timeoutNs } = wish;
   const bodyBytes = encodeMessage(
     txs.TxBodySchema,
     createMessage(txs.TxBodySchema, {
-      messages: Array.from({ length: wish.messages ?? 1 }, () => packAny(bank.MsgSendSchema, send)),
+      messages: messagesOf(wish),
       memo: wish.memo ?? "",
       timeoutHeight: wish.timeoutHeight ?? 0n,
       ...(timeoutNs === undefined

@@ -120,6 +120,21 @@ suite("block space", () => {
     });
   });
 
+  test("attack: a transaction that names accounts without their grants keeps none of theirs out of a full block", async () => {
+    await withNode({}, async (node) => {
+      // It asks for a whole block at the lowest price: the block is full, and it is in none.
+      assert.equal(submit(node, { from: 0, sequence: 0n, gas: BLOCK_GAS, fee: 400n, amount: 1n }), "code 0");
+      const [victim, attacker] = [CLIENT, 1];
+      const theft = { from: attacker, sequence: 0n, gas: 10_000_001n, fee: 1_001n, amount: START_AMOUNT };
+      assert.equal(submit(node, { ...theft, forAccounts: [victim] }), "code 0");
+      const sent = sendTx({ from: victim, sequence: 0n, gas: 200_000n, fee: 15n, amount: 1n });
+      assert.equal(shown(node.submit(sent)), "code 0");
+      assert.equal(await blockOf(node, sent, 1), 1);
+      const codes = node.blocks.results(1n)?.txResults.map(({ code }) => code);
+      assert.deepEqual(codes, [2, 0]);
+    });
+  });
+
   test("what does not fit is passed over with what follows it, and the rest of the block is used", async () => {
     await withNode({}, async (node) => {
       const half = BLOCK_GAS / 2n;

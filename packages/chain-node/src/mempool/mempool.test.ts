@@ -29,7 +29,7 @@ const bytesOf = (text: string): Uint8Array => Buffer.from(text);
 const shown = (sent: Submission): string =>
   sent.kind === "refused" ? sent.text : sent.kind === "known" ? "known" : `code ${sent.result.code}`;
 
-const UNPAID = { feePayer: "", feeUpokt: 0n, spends: new Map<string, bigint>() };
+const UNPAID = { feePayer: "", feeUpokt: 0n, spends: new Map<string, bigint>(), grantedSpends: [] };
 const factsOf = (tx: Uint8Array, signers: readonly string[]): TxFacts => ({
   offer: { fee: 0n, gas: 100n },
   signers,

@@ -129,6 +129,7 @@ const UNREADABLE: TxFacts = {
   feePayer: "",
   feeUpokt: 0n,
   spends: new Map(),
+  grantedSpends: [],
 };
 const PASSED: TxResult = {
   code: 0,

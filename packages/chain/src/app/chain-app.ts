@@ -69,6 +69,11 @@ export interface CheckObserver {
 
 /** Maximum gas of a transaction that is run before a block: some 100 ms. */
 const MAX_TRIAL_GAS = 10_000_000n;
+/**
+ * Maximum number of grants, of different accounts or types, by which a transaction may take coins and be in a full block whose
+ * transactions are not run before: each is looked up.
+ */
+const MAX_GRANTED_SPENDS = 64;
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
 
@@ -277,11 +282,16 @@ export class ChainApp implements DrivenApplication {
         // A transaction whose fee is paid has events, also when it fails.
         return result.code === 0 || result.events.length > 0;
       }
-      const { feePayer, feeUpokt, spends } = facts;
+      const { feePayer, feeUpokt, spends, grantedSpends } = facts;
+      if (grantedSpends.length > MAX_GRANTED_SPENDS) return false;
       const afterFee = remainingOf(feePayer) - feeUpokt;
       if (afterFee < 0n) return false;
       remaining.set(feePayer, afterFee);
       for (const [address, upokt] of spends) remaining.set(address, remainingOf(address) - upokt);
+      for (const { account, upokt, grants } of grantedSpends) {
+        // Anybody can name an account that granted nothing.
+        if (this.#machine.areGranted(state, block, grants)) remaining.set(account, remainingOf(account) - upokt);
+      }
       return true;
     };
   }

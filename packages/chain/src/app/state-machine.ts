@@ -1,6 +1,7 @@
 import { AppError, isAppError, isRecord } from "@turnpike/base";
 import type { Bytes, StateChange } from "@turnpike/chain-store";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson, type upgrade } from "@turnpike/proto";
+import { areGranted } from "../modules/authz/exec.ts";
 import { spendableUpokt } from "../modules/bank/balances.ts";
 import { plannedUpgrade } from "../modules/upgrade/plan.ts";
 import { parseAddress } from "../state/addresses.ts";
@@ -21,6 +22,7 @@ import type { TxResult } from "../state/outcome.ts";
 import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
 import { valuesFault } from "../state/read-message.ts";
 import { type RuleSet, type Rules, rulesOf } from "../state/rules.ts";
+import type { NamedGrant } from "../state/spending.ts";
 import { type DecodedTx, decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
@@ -184,6 +186,11 @@ export class StateMachine {
     if (facts !== undefined) return facts;
     const decoded = this.#decodedOf(bytes);
     return decoded === undefined ? undefined : factsOf(decoded);
+  }
+
+  /** True when all of these grants hold in a state. */
+  areGranted(state: StateView, block: BlockInfo, grants: readonly NamedGrant[]): boolean {
+    return areGranted(contextOn(state, block, "query"), grants);
   }
 
   /** Coins of an account that can pay a fee. */

@@ -4,6 +4,15 @@ export interface Spending {
   readonly address: string;
   /** Maximum. */
   readonly upokt: bigint;
+  /** Grants without which it is not taken: none where the account signs itself. */
+  readonly grants?: readonly NamedGrant[];
+}
+
+/** A grant as a message needs it, which may not be in the state: anybody can name one. */
+export interface NamedGrant {
+  readonly granter: string;
+  readonly grantee: string;
+  readonly typeUrl: string;
 }
 
 /** More than any account has. */

@@ -1,6 +1,6 @@
 import { readCoins, upoktIn } from "../modules/bank/coins.ts";
 import { addressText, parseAddress } from "../state/addresses.ts";
-import { ALL_COINS } from "../state/spending.ts";
+import { ALL_COINS, type NamedGrant } from "../state/spending.ts";
 import type { DecodedTx, RoutedMessage } from "./decode.ts";
 import { timeoutNanosOf } from "./times.ts";
 
@@ -23,21 +23,36 @@ export interface TxFacts {
   readonly slots: readonly string[];
   readonly feePayer: string;
   readonly feeUpokt: bigint;
-  /** Maximum upokt that its messages take, by account. */
+  /** Maximum upokt that its messages take of those who sign them, by account. */
   readonly spends: ReadonlyMap<string, bigint>;
+  /** Maximum upokt that its messages take of others, if these granted it. */
+  readonly grantedSpends: readonly GrantedSpending[];
 }
 
-function spendsOf(messages: readonly RoutedMessage[]): Map<string, bigint> {
+/** Coins that a message may take from an account by grants. */
+export interface GrantedSpending {
+  readonly account: string;
+  readonly upokt: bigint;
+  readonly grants: readonly NamedGrant[];
+}
+
+function spendsOf(messages: readonly RoutedMessage[]): Pick<TxFacts, "spends" | "grantedSpends"> {
   const spends = new Map<string, bigint>();
+  const granted = new Map<string, GrantedSpending>();
   for (const { handler, message } of messages) {
-    for (const { address, upokt } of handler.spending(message)) {
+    for (const { address, upokt, grants } of handler.spending(message)) {
       const parsed = parseAddress(address);
       if (!parsed.ok) continue;
-      const name = addressText(parsed.value);
-      spends.set(name, (spends.get(name) ?? 0n) + upokt);
+      const account = addressText(parsed.value);
+      if (grants === undefined) {
+        spends.set(account, (spends.get(account) ?? 0n) + upokt);
+        continue;
+      }
+      const key = JSON.stringify([account, ...grants]);
+      granted.set(key, { account, upokt: (granted.get(key)?.upokt ?? 0n) + upokt, grants });
     }
   }
-  return spends;
+  return { spends, grantedSpends: [...granted.values()] };
 }
 
 /** Reads the facts of a transaction whose form is right. */
@@ -56,6 +71,6 @@ export function factsOf({ fee, body, authInfo, signers, feePayer, messages }: De
     feePayer: addressText(feePayer),
     // Another coin is not looked up where a fee is only estimated.
     feeUpokt: fee.amount.some(({ denom }) => denom !== "upokt") ? ALL_COINS : upoktIn(fee.amount),
-    spends: spendsOf(messages),
+    ...spendsOf(messages),
   };
 }

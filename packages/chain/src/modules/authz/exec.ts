@@ -9,7 +9,7 @@ import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, failPlain, faultIn, type Outcome, SDK } from "../../state/outcome.ts";
 import { readAny } from "../../state/read-message.ts";
-import type { Spending } from "../../state/spending.ts";
+import type { NamedGrant, Spending } from "../../state/spending.ts";
 import { timestampNanos } from "../../state/timestamps.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant } from "./grants.ts";
@@ -107,10 +107,23 @@ export function execute(ctx: Context, message: authz.MsgExec, handlers: Handlers
   return done(createMessage(authz.MsgExecResponseSchema, { results: results.map((one) => Uint8Array.from(one)) }));
 }
 
-/** Coins that the messages inside may take: of those who granted them, too. */
-export function innerSpending({ msgs }: authz.MsgExec, handlers: Handlers): Spending[] {
+/** Coins that the messages inside may take: of those who granted them, too, if they did. */
+export function innerSpending({ grantee, msgs }: authz.MsgExec, handlers: Handlers): Spending[] {
   return msgs.flatMap((any) => {
     const inner = read(any, handlers);
-    return inner.ok ? inner.value.handler.spending(inner.value.message) : [];
+    if (!inner.ok) return [];
+    const { handler, message, typeUrl } = inner.value;
+    const spending = handler.spending(message);
+    const [granter] = handler.signers(message);
+    if (granter === undefined || granter.toLowerCase() === grantee.toLowerCase()) return spending;
+    return spending.map((item) => ({ ...item, grants: [...(item.grants ?? []), { granter, grantee, typeUrl }] }));
+  });
+}
+
+/** True when all of these grants are in the state, and hold. */
+export function areGranted(ctx: Context, grants: readonly NamedGrant[]): boolean {
+  return grants.every(({ granter, grantee, typeUrl }) => {
+    const [from, to] = [parseAddress(granter), parseAddress(grantee)];
+    return from.ok && to.ok && checkGrant(ctx, from.value, to.value, typeUrl).ok;
   });
 }

@@ -265,6 +265,13 @@ suite("the set of validators", () => {
     );
     assert.deepEqual(run(blockAt(3n)).validatorUpdates, []);
     assert.equal(getBalance(ctx, moduleAddressBytes(NOT_BONDED_POOL), "upokt"), 900_000_000n + 899_000_000n);
+    // Anybody can make others for the smallest coin: they are not read, so that they cost settlement nothing.
+    const other = new Uint8Array(20).fill(77);
+    const key = Buffer.concat([Buffer.from("staking/"), Uint8Array.of(0x21, other.length), other]);
+    state.set(key, Uint8Array.of(0xff));
+    assert.throws(() => getValidator(ctx, other));
+    assert.equal(getBondedValidators(ctx).length, 1);
+    state.delete(key);
     const later = blockAt(4n, blockAt(4n).timeNanos + 1_814_400_000_000_000n);
     run(later);
     const count = (status: string): unknown =>

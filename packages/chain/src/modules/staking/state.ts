@@ -1,7 +1,7 @@
 import { type AddressBytes, AppError, bytesToHex } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, cryptoEd25519, DurationSchema, decodeMessage, staking, typeUrlOf } from "@turnpike/proto";
-import { parseAddress } from "../../state/addresses.ts";
+import { addressText, parseAddress } from "../../state/addresses.ts";
 import {
   booleanCodec,
   lengthPrefixedCodec,
@@ -188,11 +188,17 @@ export function setDelegation(
   delegationsByDelegator.set(ctx, [delegator, validator], new Uint8Array(0));
 }
 
-/** Bonded validators, by falling tokens and then by rising operator address bytes. */
+/**
+ * Bonded validators, by falling tokens and then by rising operator address bytes. Anybody can create others for the smallest
+ * coin, and they are never removed: only those with voting power, at most `max_validators`, are read.
+ */
 export function getBondedValidators(ctx: Context): staking.Validator[] {
-  const bonded = [...validators.entries(ctx)]
-    .map(([, validator]) => validator)
-    .filter((validator) => validator.status === staking.BondStatus.BONDED);
+  const bonded = [...lastPowers.entries(ctx)].map(([operator]) => {
+    const validator = validators.get(ctx, operator);
+    if (validator === undefined)
+      throw new AppError("CHAIN_STORE_DAMAGED", { detail: { operator: addressText(operator) } });
+    return validator;
+  });
   return bonded.sort((a, b) => {
     const difference = validatorNumbers(b).tokens - validatorNumbers(a).tokens;
     return difference > 0n ? 1 : difference < 0n ? -1 : 0;

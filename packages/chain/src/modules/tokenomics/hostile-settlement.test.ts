@@ -25,7 +25,7 @@ import { type claimKey, claims, setProof } from "../proof/state.ts";
 import { applicationsWithDueClaims, hasClaim } from "../proof/unsettled-claims.ts";
 import { difficulties, services } from "../service/state.ts";
 import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
-import { delegations, validators } from "../staking/state.ts";
+import { delegations, lastPowers } from "../staking/state.ts";
 import {
   getActiveServiceConfigs,
   getDehydratedSupplier,
@@ -39,8 +39,8 @@ import { tokenomicsParams } from "./state.ts";
 
 const machine = settlementMachine();
 const UNITS = 7n;
-/** Beginning of the keys of validators. */
-const VALIDATORS = "staking/\x21";
+/** Beginning of the keys of the validators' voting powers. */
+const POWERS = "staking/\x11";
 
 function economy(inflation = 0.1): Economy {
   const made = makeEconomy({
@@ -258,7 +258,7 @@ suite("receivers of rewards", () => {
     const counting = {
       get: (key: Uint8Array) => state.get(key),
       range: (options: Parameters<typeof state.range>[0]) => {
-        if (Buffer.from(options.prefix).toString("latin1") === VALIDATORS) reads++;
+        if (Buffer.from(options.prefix).toString("latin1") === POWERS) reads++;
         return state.range(options);
       },
     };
@@ -294,8 +294,7 @@ suite("receivers of rewards", () => {
     assert.ok(paid(made, "validator 0") > 0n);
     assert.equal(getBalance(made.ctx, moduleAddressBytes("tokenomics"), "upokt"), 0n);
     const none = economy();
-    const bonded = [...validators.entries(none.ctx)];
-    for (const [key] of bonded) validators.remove(none.ctx, key);
+    for (const [key] of [...lastPowers.entries(none.ctx)]) lastPowers.remove(none.ctx, key);
     assert.deepEqual(settled(none).length, 2);
     assert.equal(getBalance(none.ctx, moduleAddressBytes("tokenomics"), "upokt"), 0n);
   });

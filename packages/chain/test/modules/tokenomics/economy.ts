@@ -8,7 +8,7 @@ import { proofParams, setClaim } from "../../../src/modules/proof/state.ts";
 import { serviceParams, services } from "../../../src/modules/service/state.ts";
 import { blockHashes } from "../../../src/modules/session/state.ts";
 import { sharedParams } from "../../../src/modules/shared/state.ts";
-import { delegations, validators } from "../../../src/modules/staking/state.ts";
+import { delegations, lastPowers, POWER_REDUCTION, validators } from "../../../src/modules/staking/state.ts";
 import {
   configsByOperator,
   serviceConfigs,
@@ -163,6 +163,7 @@ export function addValidator(ctx: Context, index: number, tokens: bigint): void 
       commission: { commissionRates: { rate: (DECIMAL_ONE / 10n).toString() } },
     }),
   );
+  lastPowers.set(ctx, operator, tokens / POWER_REDUCTION);
   for (const [name, part] of [
     [`validator ${index}`, tokens / 2n],
     ["delegator", tokens - tokens / 2n],

@@ -29,7 +29,7 @@ import { proofParams } from "../../../src/modules/proof/state.ts";
 import { difficulties, difficultyHistory, serviceParams, services } from "../../../src/modules/service/state.ts";
 import { blockHashes, sessionParams } from "../../../src/modules/session/state.ts";
 import { sharedParams, sharedParamsHistory } from "../../../src/modules/shared/state.ts";
-import { delegations, validators } from "../../../src/modules/staking/state.ts";
+import { delegations, lastPowers, POWER_REDUCTION, validators } from "../../../src/modules/staking/state.ts";
 import {
   configsByOperator,
   serviceConfigs,
@@ -283,6 +283,7 @@ function fillActors(ctx: Context, record: RecordedChain): void {
         commission: { commissionRates: { rate: "100000000000000000" } },
       }),
     );
+    lastPowers.set(ctx, operator, BigInt(tokens) / POWER_REDUCTION);
     const delegate = (delegatorAddress: string, amount: bigint): void =>
       delegations.set(
         ctx,
