@@ -294,7 +294,8 @@ suite("receivers of rewards", () => {
     assert.ok(paid(made, "validator 0") > 0n);
     assert.equal(getBalance(made.ctx, moduleAddressBytes("tokenomics"), "upokt"), 0n);
     const none = economy();
-    for (const [key] of [...lastPowers.entries(none.ctx)]) lastPowers.remove(none.ctx, key);
+    const powers = [...lastPowers.entries(none.ctx)];
+    for (const [operator] of powers) lastPowers.remove(none.ctx, operator);
     assert.deepEqual(settled(none).length, 2);
     assert.equal(getBalance(none.ctx, moduleAddressBytes("tokenomics"), "upokt"), 0n);
   });
