@@ -5,6 +5,7 @@ import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hosti
 import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
+import { upokt } from "../../state/stakes.ts";
 import { getBalance } from "../bank/balances.ts";
 import { getSharedParams, sharedParams } from "../shared/state.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
@@ -54,7 +55,7 @@ suite("suppliers: hostile input", () => {
     const chain = new TestChain();
     fund(chain.at(1n), ANNA, 1_000_000_000n);
     const stakeWith = (address: string, stake: string) => {
-      const message = stakeOf(ANNA, { stake: { denom: "upokt", amount: stake } });
+      const message = stakeOf(ANNA, { stake: upokt(BigInt(stake)) });
       const services = message.services.map((service) => ({
         ...service,
         revShare: [createMessage(shared.ServiceRevenueShareSchema, { address, revSharePercentage: 100n })],
