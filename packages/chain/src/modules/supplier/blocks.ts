@@ -35,9 +35,11 @@ import { forEvent } from "./unstake.ts";
 
 /**
  * Maximum number of configurations that a block reports as begun, and that it prunes. A supplier may have thousands of services, and
- * all of its configurations end or begin at one height; no gas pays for it there.
+ * all of its configurations end or begin at one height; no gas pays for it there. More than transactions can end: from its stake to
+ * its end a configuration costs at least 58,000 gas, and a block has 400,000,000, so that pruning follows however long blocks are
+ * full of restakes.
  */
-export const MAX_CONFIGS_PER_BLOCK = 1_000;
+export const MAX_CONFIGS_PER_BLOCK = 7_000;
 /** Maximum number of suppliers that leave in one block. */
 export const MAX_UNBONDED_PER_BLOCK = 1_000;
 

@@ -199,7 +199,7 @@ suite("suppliers whose services end without their configurations being written",
       plant(
         chain,
         operator,
-        Array.from({ length: MAX_CONFIGS_PER_BLOCK / 2 }, (_, i) => config(address, `s${i}`)),
+        Array.from({ length: MAX_CONFIGS_PER_BLOCK / 14 }, (_, i) => config(address, `s${i}`)),
       );
       const unstaked = chain.send(supplier.MsgUnstakeSupplierSchema, { signer: address, operatorAddress: address });
       assert.ok(unstaked.ok);
@@ -214,5 +214,44 @@ suite("suppliers whose services end without their configurations being written",
     assert.equal(countOf(suppliers.entries(chain.ctx)), 0);
     for (let i = 0; i < 3; i++) chain.endBlock();
     assert.equal(countOf(serviceConfigs.entries(chain.ctx)), 0);
+  });
+});
+
+suite("restakes in full blocks", () => {
+  const BLOCK_GAS = 400_000_000n;
+
+  /** Minimum gas that a configuration costs from its stake to its end, by the shortest ones. */
+  function gasToEnd(): bigint {
+    const numServices = 100;
+    const chain = new LifeChain({ proveAll: false });
+    const [owner, operator] = [chain.addParty("owner"), chain.addParty("operator")];
+    const ids = Array.from({ length: numServices }, (_, i) => i.toString(36));
+    for (const id of ids) chain.addService(owner, id);
+    const services = ids.map((serviceId) =>
+      createMessage(shared.SupplierServiceConfigSchema, {
+        ...serviceOf(operator.address, serviceId),
+        endpoints: [
+          createMessage(shared.SupplierEndpointSchema, { url: "http://a", rpcType: shared.RPCType.JSON_RPC }),
+        ],
+      }),
+    );
+    const { address } = operator;
+    const parties = { signer: address, ownerAddress: address, operatorAddress: address };
+    const stake = (): bigint => {
+      assert.ok(chain.send(supplier.MsgStakeSupplierSchema, { ...parties, stake: upokt(STAKE), services }).ok);
+      return chain.lastGas;
+    };
+    chain.runTo(9n);
+    const first = stake();
+    chain.runTo(13n);
+    const restake = stake();
+    chain.runTo(17n);
+    assert.ok(chain.send(supplier.MsgUnstakeSupplierSchema, parties).ok);
+    const unstake = first + chain.lastGas;
+    return (restake < unstake ? restake : unstake) / BigInt(numServices);
+  }
+
+  test("attack: a block prunes more configurations than its gas can end, so that ended ones do not pile up", () => {
+    assert.ok(gasToEnd() * BigInt(MAX_CONFIGS_PER_BLOCK) > BLOCK_GAS, `${gasToEnd()}`);
   });
 });
