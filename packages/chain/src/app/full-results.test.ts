@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { accountAddress, cosmosPublicKey, cosmosSign, moduleAddress, privateKeyFromSecret } from "@turnpike/crypto";
-import { bank, createMessage, encodeMessage, packAny, signing, tx as txs, typeUrlOf } from "@turnpike/proto";
+import { bank, cometAbci, createMessage, encodeMessage, packAny, signing, tx as txs, typeUrlOf } from "@turnpike/proto";
 import { bytesOfAddress } from "../../test/recorded-tx.ts";
 import { packAccountKey } from "../modules/auth/account-keys.ts";
 import { createAccount } from "../modules/auth/accounts.ts";
@@ -95,6 +95,34 @@ function txWith(sequence: bigint, eventBytes: readonly number[]): Uint8Array {
 suite("results of a full block", () => {
   test("all that a block's results may have fits into one message of CometBFT", () => {
     assert.ok(MAX_RESULTS_BYTES < COMETBFT_MAX_MESSAGE_BYTES, `${MAX_RESULTS_BYTES} bytes`);
+  });
+
+  test("the bytes of an event and a result are an upper bound of those of their encodings", () => {
+    for (const length of [0, 1, 127, 128, 16_384, 2_200_000]) {
+      const value = "\u00e4".repeat(length);
+      for (const numEvents of [1, 100]) {
+        if (length * numEvents > 3_000_000) continue;
+        const events = Array.from({ length: numEvents }, () => chainEvent("type", { key: value, other: "" }));
+        const result = {
+          code: 5,
+          codespace: "sdk",
+          log: value,
+          data: new Uint8Array(length),
+          gasWanted: 2n ** 62n,
+          gasUsed: 2n ** 62n,
+          events,
+        };
+        const message = createMessage(cometAbci.ExecTxResultSchema, {
+          ...result,
+          events: events.map(({ type, attributes }) => ({ type, attributes: [...attributes] })),
+        });
+        const bytes = encodeMessage(
+          cometAbci.ResponseFinalizeBlockSchema,
+          createMessage(cometAbci.ResponseFinalizeBlockSchema, { txResults: [message] }),
+        ).length;
+        assert.ok(bytes <= resultBytes(result), `${length} ${numEvents}: ${bytes} ${resultBytes(result)}`);
+      }
+    }
   });
 
   test("attack: a transaction whose events exceed the maximum fails, and leaves none of them", () => {
