@@ -12,6 +12,7 @@ export type {
   Client,
   ClientModules,
   ClientOptions,
+  CountedPayment,
   DollarAsset,
   ExpiredPayment,
   ListedService,
