@@ -13,6 +13,7 @@ export type {
   Client,
   ClientModules,
   ClientOptions,
+  CountedPayment,
   DollarAsset,
   ExpiredPayment,
   ListedService,

@@ -1,9 +1,10 @@
 import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
-import { untakeableFromMs } from "./payment-header.ts";
+import { authorizationId, untakeableFromMs } from "./payment-header.ts";
 import { RequestLocks } from "./request-locks.ts";
 import type {
+  CountedPayment,
   ExpiredPayment,
   OpenPayment,
   PurchaseReceipt,
@@ -28,12 +29,16 @@ export interface RecordSink extends AsyncDisposable {
 /** Calls that a journal holds at once whose end is not known: each is kept in memory. */
 const MAX_HELD = 10_000;
 
+/** Maximum number of charged payments that are remembered, so that none counts again when it is presented for its answer. */
+const MAX_CHARGED = 10_000;
+
 interface Entry {
   readonly id: number;
   readonly service: string;
   readonly requestHash: string;
   readonly microUsd: bigint;
   payment?: string;
+  authorizationId?: string;
   signedAt?: string;
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
@@ -75,6 +80,8 @@ export class SpendBook implements SpendJournal {
   readonly #faults: FaultPoints;
   readonly #entries = new Map<number, Entry>();
   readonly #locks = new RequestLocks();
+  /** Payments that ended as charged, by their id; the oldest goes first. */
+  readonly #charged = new Map<string, CountedPayment>();
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -177,6 +184,16 @@ export class SpendBook implements SpendJournal {
     }
   }
 
+  counted(payment: string): CountedPayment | undefined {
+    const id = authorizationId(payment);
+    for (const entry of this.#entries.values()) {
+      if (entry.authorizationId !== id) continue;
+      const { requestHash, microUsd, outcome } = entry;
+      return { requestHash, usd: microUsdText(microUsd), state: outcome === "open" ? "open" : "held" };
+    }
+    return this.#charged.get(id);
+  }
+
   open(): readonly OpenPayment[] {
     return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
   }
@@ -251,6 +268,7 @@ export class SpendBook implements SpendJournal {
   #sign(entry: Entry, payment: string, signedAt: string): void {
     if (entry.payment === undefined) this.#calls++;
     entry.payment = payment;
+    entry.authorizationId = authorizationId(payment);
     entry.signedAt = signedAt;
     entry.outcome = "open";
     entry.untakeableFromMs = untakeableFromMs(payment);
@@ -262,7 +280,7 @@ export class SpendBook implements SpendJournal {
     if (!this.#entries.has(entry.id)) return;
     if (outcome === "charged" || outcome === "void") {
       this.#drop(entry);
-      if (outcome === "charged") this.#chargedMicroUsd += entry.microUsd;
+      if (outcome === "charged") this.#charge(entry);
       entry.ended.resolve(outcome);
       return;
     }
@@ -271,6 +289,14 @@ export class SpendBook implements SpendJournal {
     if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
     if (isTaken(entry.outcome)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
+  }
+
+  #charge({ authorizationId: id, requestHash, microUsd }: Entry): void {
+    this.#chargedMicroUsd += microUsd;
+    if (id === undefined) return;
+    this.#charged.set(id, { requestHash, usd: microUsdText(microUsd), state: "charged" });
+    const [oldest] = this.#charged.keys();
+    if (this.#charged.size > MAX_CHARGED && oldest !== undefined) this.#charged.delete(oldest);
   }
 
   async #endAndWrite(entry: Entry, outcome: RecordedOutcome): Promise<void> {
