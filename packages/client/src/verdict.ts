@@ -114,8 +114,11 @@ function untilText({ hasNodes }: Presented, at: string): string {
 function chargeOf(outcome: JudgedOutcome, presented: Presented): string {
   const { payment, usd, isUsed, receipt } = presented;
   const sum = usd === undefined ? "The payment" : `${usd} USD`;
-  if (isUsed && outcome !== "open") {
-    return `${sum} was charged, once: the chain shows it, and the gateway gave no answer for it.`;
+  if (isUsed) {
+    const charged = `${sum} was charged, once: the chain shows it`;
+    return outcome === "open"
+      ? `${charged}. For its answer: ${NOW_OPEN.toLowerCase()}`
+      : `${charged}, and the gateway gave no answer for it.`;
   }
   if (receipt !== undefined) {
     const charged = `${sum} was charged once, as the receipt states`;
