@@ -169,15 +169,12 @@ class GatewayClient implements Client {
     }
   }
 
-  #presentEarlier(purpose: Purpose, { open, outcome, receipt, reservation }: ResumedPayment): Promise<Verdict> {
+  #presentEarlier(purpose: Purpose, { open, reservation, ...earlier }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
+    const { outcome, isUsed, isCharged, receipt } = earlier;
     // What was refused when it was first seen is judged as it was then: nothing was lost in between.
-    const facts = {
-      fresh: outcome === "uncharged",
-      isUsed: outcome === "used",
-      isCharged: outcome === "unacknowledged",
-      hasNodes: this.#hasNodes,
-    };
+    const fresh = outcome === "uncharged" && !isUsed && !isCharged;
+    const facts = { fresh, isUsed, isCharged, hasNodes: this.#hasNodes };
     return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 

@@ -11,6 +11,7 @@ import type {
   ResumedPayment,
   SpendEnd,
   SpendJournal,
+  SpendOutcome,
   SpendReservation,
 } from "./types.ts";
 
@@ -43,8 +44,12 @@ interface Entry {
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
   busy: boolean;
-  /** What is known of a signed one; `used` is what the chain showed. */
+  /** What the newest try showed. It replaces none of the facts below, which only grow. */
   outcome: ResumedPayment["outcome"];
+  /** True where the chain showed that it was taken. */
+  isUsed: boolean;
+  /** True where a result said that it was charged, and that its call is over. */
+  isCharged: boolean;
   /** True where the newest result of it said that it is over: only that one is acknowledged. */
   isOver: boolean;
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
@@ -53,7 +58,7 @@ interface Entry {
 }
 
 /** True for what was taken for good, and is held only until its caller is informed. */
-const isTaken = (outcome: Entry["outcome"]): boolean => outcome === "used" || outcome === "unacknowledged";
+const isTaken = ({ isUsed, isCharged }: Entry): boolean => isUsed || isCharged;
 
 const noSink: RecordSink = {
   async append() {},
@@ -130,14 +135,18 @@ export class SpendBook implements SpendJournal {
     const nextId = held[0]?.id ?? this.#nextId;
     const calls = this.#calls - held.filter(({ payment }) => payment !== undefined).length;
     yield { t: "journal", version: 1, chargedMicroUsd: this.#chargedMicroUsd, calls, nextId };
-    for (const { id, service, requestHash, microUsd, payment, signedAt = "", receipt, outcome, isOver } of held) {
-      yield { t: "reserve", id, service, requestHash, microUsd };
-      if (payment === undefined) continue;
-      yield { t: "signed", id, payment, signedAt };
-      if (receipt !== undefined) yield { t: "receipt", id, receipt };
-      if (outcome !== "open") yield { t: "end", id, outcome };
-      if (outcome === "unacknowledged" && !isOver) yield { t: "end", id, outcome: "open" };
-    }
+    for (const entry of held) yield* this.#recordsOf(entry);
+  }
+
+  *#recordsOf({ id, payment, signedAt = "", receipt, ...entry }: Entry): Generator<JournalRecord> {
+    const { service, requestHash, microUsd, outcome, isUsed, isCharged, isOver } = entry;
+    yield { t: "reserve", id, service, requestHash, microUsd };
+    if (payment === undefined) return;
+    yield { t: "signed", id, payment, signedAt };
+    if (receipt !== undefined) yield { t: "receipt", id, receipt };
+    if (isUsed) yield { t: "end", id, outcome: "used" };
+    if (isCharged) yield { t: "end", id, outcome: "unacknowledged" };
+    if (isCharged ? !isOver : outcome !== "open") yield { t: "end", id, outcome };
   }
 
   // No await before the price is taken out: what is checked and what is taken are one step.
@@ -171,14 +180,15 @@ export class SpendBook implements SpendJournal {
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
-      return { open, outcome: entry.outcome, receipt: entry.receipt, reservation: this.#reservation(entry) };
+      const { outcome, isUsed, isCharged, receipt } = entry;
+      return { open, outcome, isUsed, isCharged, receipt, reservation: this.#reservation(entry) };
     }
     return undefined;
   }
 
   async acknowledge(payment: string): Promise<void> {
     for (const entry of this.#entries.values()) {
-      if (entry.payment !== payment || entry.outcome !== "unacknowledged" || !entry.isOver) continue;
+      if (entry.payment !== payment || !entry.isCharged || !entry.isOver) continue;
       await this.#endAndWrite(entry, "charged");
       return;
     }
@@ -189,19 +199,22 @@ export class SpendBook implements SpendJournal {
     for (const entry of this.#entries.values()) {
       if (entry.authorizationId !== id) continue;
       const { requestHash, microUsd, outcome } = entry;
-      return { requestHash, usd: microUsdText(microUsd), state: outcome === "open" ? "open" : "held" };
+      const isOpen = outcome === "open" && !isTaken(entry);
+      return { requestHash, usd: microUsdText(microUsd), state: isOpen ? "open" : "held" };
     }
     return this.#charged.get(id);
   }
 
   open(): readonly OpenPayment[] {
-    return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
+    return [...this.#entries.values()].flatMap((entry) =>
+      entry.outcome === "open" && !isTaken(entry) ? openOf(entry) : [],
+    );
   }
 
   expired(): readonly ExpiredPayment[] {
     return [...this.#entries.values()].flatMap((entry) => {
-      const { payment, requestHash, busy, outcome } = entry;
-      if (payment === undefined || busy || isTaken(outcome) || !this.#isExpired(entry)) return [];
+      const { payment, requestHash, busy } = entry;
+      if (payment === undefined || busy || isTaken(entry) || !this.#isExpired(entry)) return [];
       // What was used without an answer is kept, so that its caller learns it before anything else is signed.
       return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
@@ -213,8 +226,8 @@ export class SpendBook implements SpendJournal {
 
   sums(): ReturnType<SpendJournal["sums"]> {
     let takenMicroUsd = 0n;
-    for (const { outcome, microUsd } of this.#entries.values()) {
-      if (isTaken(outcome) || outcome === "claimed") takenMicroUsd += microUsd;
+    for (const entry of this.#entries.values()) {
+      if (isTaken(entry) || entry.outcome === "claimed") takenMicroUsd += entry.microUsd;
     }
     return {
       chargedMicroUsd: this.#chargedMicroUsd + takenMicroUsd,
@@ -241,8 +254,9 @@ export class SpendBook implements SpendJournal {
       });
     }
     if (this.#entries.size < MAX_HELD) return;
-    const isOver = (entry: Entry): boolean => !entry.busy && entry.outcome !== "open" && this.#isExpired(entry);
-    const oldest = [...this.#entries.values()].find(isOver);
+    const mayEnd = (entry: Entry): boolean =>
+      !entry.busy && (isTaken(entry) || entry.outcome !== "open") && this.#isExpired(entry);
+    const oldest = [...this.#entries.values()].find(mayEnd);
     // The chain was never asked, or never answered: it counts as spent, as it did until now.
     if (oldest !== undefined) return void this.#endAndWrite(oldest, "charged");
     throw new AppError("SPEND_JOURNAL", {
@@ -254,8 +268,8 @@ export class SpendBook implements SpendJournal {
     const { id, service, requestHash, microUsd } = call;
     const untakeable = Number.POSITIVE_INFINITY;
     const ended = Promise.withResolvers<SpendEnd>();
-    const more = { outcome: "open", isOver: false, untakeableFromMs: untakeable, ended } as const;
-    const entry: Entry = { id, service, requestHash, microUsd, busy, ...more };
+    const facts = { outcome: "open", isUsed: false, isCharged: false, isOver: false } as const;
+    const entry: Entry = { id, service, requestHash, microUsd, busy, ...facts, untakeableFromMs: untakeable, ended };
     this.#entries.set(id, entry);
     this.#heldMicroUsd += microUsd;
     return entry;
@@ -275,7 +289,6 @@ export class SpendBook implements SpendJournal {
   }
 
   #end(entry: Entry, outcome: RecordedOutcome): void {
-    entry.busy = false;
     // Two may read the chain at once: the first one's end stands.
     if (!this.#entries.has(entry.id)) return;
     if (outcome === "charged" || outcome === "void") {
@@ -284,10 +297,9 @@ export class SpendBook implements SpendJournal {
       entry.ended.resolve(outcome);
       return;
     }
-    entry.isOver = outcome === "unacknowledged";
-    // What was charged stays so, whatever comes of presenting it again.
-    if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
-    if (isTaken(entry.outcome)) entry.ended.resolve("charged");
+    if (outcome === "used") entry.isUsed = true;
+    else this.#endTry(entry, outcome);
+    if (isTaken(entry)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
   }
 
@@ -299,8 +311,17 @@ export class SpendBook implements SpendJournal {
     if (this.#charged.size > MAX_CHARGED && oldest !== undefined) this.#charged.delete(oldest);
   }
 
+  /** What was charged stays so, whatever comes of presenting it again. */
+  #endTry(entry: Entry, outcome: Exclude<SpendOutcome, "charged">): void {
+    entry.isOver = outcome === "unacknowledged";
+    if (outcome === "unacknowledged") entry.isCharged = true;
+    else entry.outcome = outcome;
+  }
+
   async #endAndWrite(entry: Entry, outcome: RecordedOutcome): Promise<void> {
     if (!this.#entries.has(entry.id)) return;
+    // A node that saw no use says nothing against one that did.
+    if (outcome === "void" && isTaken(entry)) return;
     this.#end(entry, outcome);
     // What is not written is held after a restart: spent until it is presented, or looked up, again.
     await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
@@ -316,6 +337,7 @@ export class SpendBook implements SpendJournal {
 
   /** True when the gateway refused it, and it can no longer be taken. */
   #isRefused(entry: Entry): boolean {
+    if (isTaken(entry)) return false;
     return (entry.outcome === "uncharged" || entry.outcome === "unserved") && this.#isExpired(entry);
   }
 
@@ -330,7 +352,8 @@ export class SpendBook implements SpendJournal {
       signed: async (payment) => {
         const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
         try {
-          if (entry.payment === payment && (entry.outcome === "open" || entry.outcome === "unacknowledged")) return;
+          // What was refused is open again from now on; what was taken stays that.
+          if (entry.payment === payment && (entry.outcome === "open" || isTaken(entry))) return;
           await this.#faults.reach("journal.sign");
           await this.#sink.append({ t: "signed", id: entry.id, payment, signedAt }, true);
           this.#sign(entry, payment, signedAt);
@@ -348,6 +371,7 @@ export class SpendBook implements SpendJournal {
       end: async (outcome, receipt) => {
         if (ended) return;
         ended = true;
+        entry.busy = false;
         // In one write with the outcome.
         const keeping = receipt && this.#keep(entry, receipt, false);
         await this.#endAndWrite(entry, outcome);

@@ -154,8 +154,12 @@ export interface ExpiredPayment {
 /** A payment of an earlier try that is taken up again. */
 export interface ResumedPayment {
   readonly open: OpenPayment;
-  /** What was known of it; `used`: the chain showed that it was taken, so that its caller is informed first. */
-  readonly outcome: Exclude<SpendOutcome, "charged"> | "used";
+  /** What its newest try showed. */
+  readonly outcome: Exclude<SpendOutcome, "charged" | "unacknowledged">;
+  /** True where the chain showed that it was taken, so that its caller is informed first. */
+  readonly isUsed: boolean;
+  /** True where an earlier call ended as charged, and its caller did not acknowledge that. */
+  readonly isCharged: boolean;
   /** Receipt of success that was shown for it, and stays one whatever the gateway says later. */
   readonly receipt: PurchaseReceipt | undefined;
   readonly reservation: SpendReservation;

@@ -120,8 +120,11 @@ function chargeOf(outcome: JudgedOutcome, presented: Presented): string {
   if (presented.isAcknowledged === true) {
     return `${sum} was charged once, or may have been: an earlier result reported it, and it counts as spent.`;
   }
-  if (isUsed && outcome !== "open") {
-    return `${sum} was charged, once: the chain shows it, and the gateway gave no answer for it.`;
+  if (isUsed) {
+    const charged = `${sum} was charged, once: the chain shows it`;
+    return outcome === "open"
+      ? `${charged}. For its answer: ${NOW_OPEN.toLowerCase()}`
+      : `${charged}, and the gateway gave no answer for it.`;
   }
   if (receipt !== undefined) {
     const charged = `${sum} was charged once, as the receipt states`;

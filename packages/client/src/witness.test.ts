@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { eventually } from "@turnpike/testkit";
 import {
   type Answerer,
   answerJson,
@@ -82,6 +83,46 @@ suite("a new signature for a call whose payment may land, attacked", () => {
       assert.ok(result.kind === "refused", name);
       assert.match(result.charge, charge, name);
       assert.equal(signer.count(), 1, name);
+    }
+  });
+
+  test("attack: what the chain showed is not forgotten by a lost connection, nor by a silent node, nor without nodes", async () => {
+    let state: Answerer = expired;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    await using node = await standInNode();
+    const signer = countingSigner();
+    let nowMs = Date.now();
+    const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+    const journal = memoryJournal({ clock });
+    const budget = { perCallUsd: "0.05" };
+    const { gateway } = stand;
+    const clientOf = (rpcUrls: string[]) =>
+      createClient({ gateway, signer, budget, journal, rpcUrls, retryForMs: 0 }, { ...clock, sleep: async () => {} });
+    const client = clientOf([node.url]);
+    await client.call("eth", BODY);
+    nowMs += HOUR_MS;
+    node.state = USED;
+    await client.quote("eth", BODY);
+    await eventually("a review", () => client.spending().chargedUsd === "0.005000");
+    state = (_, response) => void response.destroy();
+    const open = await client.call("eth", BODY);
+    assert.ok(open.kind === "refused");
+    assert.match(
+      open.charge,
+      /^0\.005000 USD was charged, once: the chain shows it\. For its answer: present the same/,
+    );
+    assert.equal(client.spending().chargedUsd, "0.005000");
+    state = expired;
+    node.state = undefined;
+    for (const one of [client, clientOf([])]) {
+      const keep = { keepUntilAcknowledged: true };
+      const refused = await one.call("eth", BODY, keep);
+      assert.ok(refused.kind === "refused");
+      assert.match(
+        refused.charge,
+        /^0\.005000 USD was charged, once: the chain shows it, and the gateway gave no answer/,
+      );
+      assert.deepEqual([signer.count(), one.spending().chargedUsd], [1, "0.005000"]);
     }
   });
 
