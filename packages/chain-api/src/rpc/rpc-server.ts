@@ -78,8 +78,8 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   const hub = new EventHub(bounds, { node });
   const rpcAddress = (): string => `tcp://${authority()}`;
   const methods: RpcMethods = {
-    ...blockMethods(node),
-    ...txMethods(node, hub),
+    ...blockMethods(node, queue),
+    ...txMethods(node, { hub, queue }),
     ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, { node, queries }),
     ...socketMethods(hub),
   };
