@@ -3,6 +3,7 @@ import { application } from "@turnpike/proto";
 import {
   isGatewayActive,
   isSessionEnd,
+  isSessionStart,
   transferEndHeight,
   unbondingEndHeight,
   undelegationRetentionBlocks,
@@ -40,8 +41,12 @@ function named(ctx: Context, addresses: readonly string[]): Parsed<application.A
   return [...new Set(addresses)].flatMap((address) => getApplication(ctx, address) ?? []);
 }
 
-/** Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). */
+/**
+ * Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). A gateway's last block is
+ * a session's last, so that the first block of a session finds all of them; the others need not read every gateway that unbonds.
+ */
 function undelegateFromUnbonding(ctx: Context): void {
+  if (!isSessionStart(getSharedParams(ctx), ctx.block.heightBlocks)) return;
   for (const gateway of getUnstakingGateways(ctx)) {
     if (isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) continue;
     const within = endedTextCodec.encode(gateway.address);
