@@ -43,7 +43,7 @@ interface Entry {
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
   busy: boolean;
-  /** What is known of a signed one; `used` is what the chain showed. */
+  /** Outcome of a signed payment, as far as it is known; `used` is what the chain showed. */
   outcome: ResumedPayment["outcome"];
   /** True where the newest result of it said that it is over: only that one is acknowledged. */
   isOver: boolean;
@@ -202,7 +202,7 @@ export class SpendBook implements SpendJournal {
     return [...this.#entries.values()].flatMap((entry) => {
       const { payment, requestHash, busy, outcome } = entry;
       if (payment === undefined || busy || isTaken(outcome) || !this.#isExpired(entry)) return [];
-      // What was used without an answer is kept, so that its caller learns it before anything else is signed.
+      // A payment that was used without an answer is held, so that its caller learns it before anything else is signed.
       return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
   }
@@ -285,7 +285,7 @@ export class SpendBook implements SpendJournal {
       return;
     }
     entry.isOver = outcome === "unacknowledged";
-    // What was charged stays so, whatever comes of presenting it again.
+    // A charged payment stays charged, whatever the result of presenting it again is.
     if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
     if (isTaken(entry.outcome)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
@@ -302,7 +302,7 @@ export class SpendBook implements SpendJournal {
   async #endAndWrite(entry: Entry, outcome: RecordedOutcome): Promise<void> {
     if (!this.#entries.has(entry.id)) return;
     this.#end(entry, outcome);
-    // What is not written is held after a restart: spent until it is presented, or looked up, again.
+    // An outcome that is not written is unknown after a restart: spent until it is presented, or looked up, again.
     await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
     await this.#faults.reach("journal.ended");
   }
