@@ -27,7 +27,7 @@ export type JournalRecord =
   | { readonly t: "receipt"; readonly id: number; readonly receipt: PurchaseReceipt }
   | { readonly t: "end"; readonly id: number; readonly outcome: RecordedOutcome };
 
-/** How every journal file begins. */
+/** Start of every journal file. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
 
 const CRC = /,"crc":"([0-9a-f]{8})"\}$/;

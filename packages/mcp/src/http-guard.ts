@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HostCheck } from "@turnpike/base";
 
-/** Who may ask. */
+/** Clients that may send requests. */
 export interface GuardOptions {
   readonly hosts: HostCheck;
   /** Token that each request must bear; undefined: none. */

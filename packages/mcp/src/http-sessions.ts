@@ -14,7 +14,7 @@ interface HttpSession {
   usedAtMs: number;
 }
 
-/** How many sessions there may be, and how long an idle one is kept. */
+/** Maximum number of sessions, and time for which an idle one is held. */
 export interface HttpSessionsOptions {
   readonly maxSessions: number;
   readonly idleMs: number;

@@ -82,7 +82,7 @@ async function bodyOf(
       const message = `The body is larger than ${maxBytes} bytes.`;
       return { refusal: { status: 413, message, headers: { connection: "close" } } };
     }
-    // What is refused is read to its end nevertheless: else the connection ends before the refusal is sent.
+    // A refused request is read to its end nevertheless: else the connection ends before the refusal is sent.
     reader.write(part);
   }
   const read = reader.end();

@@ -19,7 +19,7 @@ export function microOf(usd: string): bigint {
   return (units + perMicro - 1n) / perMicro;
 }
 
-/** What became of the payment of one call. */
+/** State of the payment of one call. */
 export type PaymentState =
   /** No signature was made, or it was not sent. */
   | "unsigned"
@@ -41,7 +41,7 @@ export interface CallRecord {
   readonly resumed: boolean;
   /** Id under which an open payment is listed; undefined while nothing was reserved. */
   readonly paymentId: string | undefined;
-  /** What it costs; undefined while nothing was reserved. */
+  /** Its cost; undefined while nothing was reserved. */
   readonly microUsd: bigint | undefined;
   /** The signed header, to remove it from what is shown. */
   readonly payment: string | undefined;
@@ -49,7 +49,7 @@ export interface CallRecord {
   close(): void;
 }
 
-/** What a session has spent. */
+/** Spending of a session. */
 export interface SessionSpending {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
@@ -79,7 +79,7 @@ export interface PurchaseLimit {
 export interface McpSessionOptions {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** What this session had used before the process was started again; 0 by default. */
+  /** Sum that this session had used before the process was started again; 0 by default. */
   readonly usedMicroUsd?: bigint;
 }
 
@@ -118,7 +118,7 @@ const MAX_SENT = 64;
 class SessionBudget {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** What was signed in this session and may have been charged, in micro-dollars by signed payment. */
+  /** Sums that were signed in this session and may have been charged, in micro-dollars by signed payment. */
   readonly held = new Map<string, bigint>();
   #used: bigint;
 

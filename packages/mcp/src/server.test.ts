@@ -405,7 +405,7 @@ suite("the MCP server", () => {
     assert.deepEqual([mcp.signer.count, gateway.paid.length], [0, 0]);
   });
 
-  test("attack: identical calls in flight share one purchase, and each is told so", async () => {
+  test("attack: identical calls in flight share one purchase, and each result says so", async () => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     gateway.onPaid = ({ payment }, response) => {
@@ -688,7 +688,7 @@ suite("the MCP server", () => {
       await using first = await openSpendJournal({ file });
       await using before = await connected(gateway, { journal: first, signer, totalUsd: "0.009" });
       await before.tool("call_service", ETH);
-      // What a crash leaves: the file. The journal is let go of as the system would.
+      // A crash leaves the file. The journal is let go of as the system would.
       await first[Symbol.asyncDispose]();
       await using second = await openSpendJournal({ file });
       await using mcp = await connected(gateway, { journal: second, signer, totalUsd: "0.009" });

@@ -5,7 +5,7 @@ import { addDiscoveryTools } from "./tools/discover.ts";
 import { addSpendingTool } from "./tools/spending.ts";
 import type { McpServerModules, McpServerOptions } from "./types.ts";
 
-/** Most members and elements of one call's arguments. */
+/** Maximum number of members and elements of one call's arguments. */
 const MAX_ARGUMENT_ELEMENTS = 20_000;
 
 const INSTRUCTIONS =

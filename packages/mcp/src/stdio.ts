@@ -4,7 +4,7 @@ import type { Log } from "@turnpike/base";
 import { createMcpServer } from "./server.ts";
 import type { McpServerModules, McpServerOptions } from "./types.ts";
 
-/** Most bytes of one message. */
+/** Maximum number of bytes of one message. */
 const MAX_MESSAGE_BYTES = 2 * 1_048_576;
 
 /** A server on a pair of streams. */

@@ -30,7 +30,7 @@ export interface StandInGateway extends AsyncDisposable {
   readonly url: string;
   /** Units of the token, of 10^-6 USD. */
   amount: string;
-  /** What the supplier answers. */
+  /** Answer of the supplier. */
   data: (request: PaidRequest) => unknown;
   /** Answers a paid request instead of the stand-in; true when it did. */
   onPaid: ((request: PaidRequest, response: ServerResponse) => boolean) | undefined;
@@ -231,7 +231,7 @@ export function countingSigner(): Signer & { count: number; readonly key: string
   };
 }
 
-/** What a test bends of {@link connected}. */
+/** Parts of {@link connected} that a test changes. */
 export interface Bend {
   readonly perCallUsd?: string;
   readonly perSessionMicroUsd?: bigint;
@@ -252,7 +252,7 @@ export function said(result: { readonly content?: unknown }): string {
   return blocks.map((block) => block.text ?? "").join("\n");
 }
 
-/** What a failed tool tells a program. */
+/** Facts that a failed tool returns to a program. */
 export interface ToldError {
   readonly code: string;
   readonly retryable: boolean;

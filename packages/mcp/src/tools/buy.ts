@@ -18,7 +18,7 @@ import { addTool } from "./tool.ts";
  * not learn what became of the payment.
  */
 const CALL_TIMEOUT_MS = 50_000;
-/** Most characters of a bought answer that one result shows, unless the options say otherwise. */
+/** Maximum number of characters of a bought answer that one result shows, unless the options say otherwise. */
 const DEFAULT_MAX_DATA_CHARACTERS = 40_000;
 
 const request = z
@@ -166,7 +166,7 @@ const SPENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: fal
 /** Places in which caps are compared. */
 const CAP_PLACES = 18;
 
-/** What a call may cost at most: its cap, or the budget of one call where that is less. */
+/** Maximum cost of a call: its cap, or the budget of one call where that is less. */
 function limitOf(maxUsd: string | undefined, session: McpSession): bigint {
   const budget = session.spending().perCallMicroUsd * 10n ** 12n;
   const cap = maxUsd === undefined ? budget : decimalToUnits(maxUsd, CAP_PLACES);

@@ -8,9 +8,9 @@ import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
 import type { ToolModules } from "../types.ts";
 import { addTool } from "./tool.ts";
 
-/** Most characters of the schemas that `describe_service` shows. */
+/** Maximum number of characters of the schemas that `describe_service` shows. */
 const MAX_SCHEMA_CHARACTERS = 24_000;
-/** Most operations that `describe_service` names. */
+/** Maximum number of operations that `describe_service` names. */
 const MAX_OPERATIONS = 300;
 
 /** A `service_id` argument. */
@@ -54,7 +54,7 @@ class SearchText {
     this.#low = text.toLowerCase();
   }
 
-  /** How well a word fits: whole words count more than beginnings, beginnings more than parts. */
+  /** Score of a word: whole words count more than beginnings, beginnings more than parts. */
   fit(word: string): number {
     if (!this.#low.includes(word)) return 0;
     this.#words ??= new Set(wordsOf(this.#low));
