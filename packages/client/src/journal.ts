@@ -1,9 +1,10 @@
 import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
-import { untakeableFromMs } from "./payment-header.ts";
+import { authorizationId, untakeableFromMs } from "./payment-header.ts";
 import { RequestLocks } from "./request-locks.ts";
 import type {
+  CountedPayment,
   ExpiredPayment,
   OpenPayment,
   PurchaseReceipt,
@@ -29,12 +30,16 @@ export interface RecordSink extends AsyncDisposable {
 /** Calls that a journal holds at once whose end is not known: each is kept in memory. */
 const MAX_HELD = 10_000;
 
+/** Maximum number of charged payments that are remembered, so that none counts again when it is presented for its answer. */
+const MAX_CHARGED = 10_000;
+
 interface Entry {
   readonly id: number;
   readonly service: string;
   readonly requestHash: string;
   readonly microUsd: bigint;
   payment?: string;
+  authorizationId?: string;
   signedAt?: string;
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
@@ -80,6 +85,8 @@ export class SpendBook implements SpendJournal {
   readonly #faults: FaultPoints;
   readonly #entries = new Map<number, Entry>();
   readonly #locks = new RequestLocks();
+  /** Payments that ended as charged, by their id; the oldest goes first. */
+  readonly #charged = new Map<string, CountedPayment>();
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -187,6 +194,17 @@ export class SpendBook implements SpendJournal {
     }
   }
 
+  counted(payment: string): CountedPayment | undefined {
+    const id = authorizationId(payment);
+    for (const entry of this.#entries.values()) {
+      if (entry.authorizationId !== id) continue;
+      const { requestHash, microUsd, outcome } = entry;
+      const isOpen = outcome === "open" && !isTaken(entry);
+      return { requestHash, usd: microUsdText(microUsd), state: isOpen ? "open" : "held" };
+    }
+    return this.#charged.get(id);
+  }
+
   open(): readonly OpenPayment[] {
     return [...this.#entries.values()].flatMap((entry) =>
       entry.outcome === "open" && !isTaken(entry) ? openOf(entry) : [],
@@ -264,6 +282,7 @@ export class SpendBook implements SpendJournal {
   #sign(entry: Entry, payment: string, signedAt: string): void {
     if (entry.payment === undefined) this.#calls++;
     entry.payment = payment;
+    entry.authorizationId = authorizationId(payment);
     entry.signedAt = signedAt;
     entry.outcome = "open";
     entry.untakeableFromMs = untakeableFromMs(payment);
@@ -274,7 +293,7 @@ export class SpendBook implements SpendJournal {
     if (!this.#entries.has(entry.id)) return;
     if (outcome === "charged" || outcome === "void") {
       this.#drop(entry);
-      if (outcome === "charged") this.#chargedMicroUsd += entry.microUsd;
+      if (outcome === "charged") this.#charge(entry);
       entry.ended.resolve(outcome);
       return;
     }
@@ -282,6 +301,14 @@ export class SpendBook implements SpendJournal {
     else this.#endTry(entry, outcome);
     if (isTaken(entry)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
+  }
+
+  #charge({ authorizationId: id, requestHash, microUsd }: Entry): void {
+    this.#chargedMicroUsd += microUsd;
+    if (id === undefined) return;
+    this.#charged.set(id, { requestHash, usd: microUsdText(microUsd), state: "charged" });
+    const [oldest] = this.#charged.keys();
+    if (this.#charged.size > MAX_CHARGED && oldest !== undefined) this.#charged.delete(oldest);
   }
 
   /** What was charged stays so, whatever comes of presenting it again. */

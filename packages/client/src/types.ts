@@ -108,6 +108,14 @@ export interface OpenPayment {
   readonly signedAt: string;
 }
 
+/** A payment that counts in a journal's sums. */
+export interface CountedPayment {
+  readonly requestHash: string;
+  readonly usd: string;
+  /** `open` has no known outcome; `held` has one that its caller may not have; `charged`: it was charged, and its caller has the result. */
+  readonly state: "open" | "held" | "charged";
+}
+
 /** What was spent so far. Open payments count as spent until their outcome is known. */
 export interface Spending {
   readonly chargedUsd: string;
@@ -208,6 +216,8 @@ export interface SpendJournal extends AsyncDisposable {
    * other. Never rejects.
    */
   acknowledge(payment: string): Promise<void>;
+  /** The record of a payment that counts already; of those that were charged, only the newest 10,000 are remembered. */
+  counted(payment: string): CountedPayment | undefined;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
   /** What was signed, can no longer be taken, and has no known end, oldest first. */

@@ -28,6 +28,8 @@ export interface Presented {
   readonly isUsed: boolean;
   /** True where an earlier call ended as charged, and its caller did not acknowledge that. */
   readonly isCharged: boolean;
+  /** True where an earlier call ended as charged, and its caller acknowledged that: no answer changes it any more. */
+  readonly isAcknowledged?: boolean;
   /** True where nodes are named, which decide when something new may be signed for its request. */
   readonly hasNodes: boolean;
   /** Receipt of success that an answer which ended nothing was shown with, in this call or an earlier one. */
@@ -62,7 +64,8 @@ function isAnswerGone({ payment }: Presented, nowMs: number): boolean {
 
 /** What an answer to a payment means for the budget. Where it proves nothing, the payment stays spent. */
 function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: number): JudgedOutcome {
-  const { isUsed, isCharged, receipt } = presented;
+  const { isUsed, isCharged, isAcknowledged, receipt } = presented;
+  if (isAcknowledged === true) return "charged";
   let outcome = outcomeOfAnswer(answer, presented, nowMs);
   const isReturned = outcome === "uncharged" || outcome === "unserved";
   if (isReturned && receipt !== undefined) outcome = outcomeOfUnreadable(presented, nowMs);
@@ -113,6 +116,9 @@ function untilText({ hasNodes }: Presented, at: string): string {
 function chargeOf(outcome: JudgedOutcome, presented: Presented): string {
   const { payment, usd, isUsed, receipt } = presented;
   const sum = usd === undefined ? "The payment" : `${usd} USD`;
+  if (presented.isAcknowledged === true) {
+    return `${sum} was charged once, or may have been: an earlier result reported it, and it counts as spent.`;
+  }
   if (isUsed) {
     const charged = `${sum} was charged, once: the chain shows it`;
     return outcome === "open"

@@ -1,14 +1,22 @@
 import type { ChainEvent, Context } from "./context.ts";
+import type { TxResult } from "./outcome.ts";
 
 /** Tags, lengths and the index flag of an attribute in CometBFT's encoding, and the event's own. */
 const ATTRIBUTE_OVERHEAD_BYTES = 12;
 const EVENT_OVERHEAD_BYTES = 8;
+/** The attribute that each event of the begin and the end of a block gets. */
+const MODE_BYTES = ATTRIBUTE_OVERHEAD_BYTES + "mode".length + "BeginBlock".length;
+/** Tags and lengths of a result, its code and its gas. */
+const RESULT_OVERHEAD_BYTES = 64;
 
-/** Upper bound of an event's bytes in the results of a block. */
+/** Maximum bytes of the events of unbondings, or transfers, of one kind in a block. */
+export const MAX_UNBONDING_BYTES = 4 * 1024 * 1024;
+
+/** Upper bound of an event's bytes in the results of a block. Types and keys are ASCII. */
 export function eventBytes({ type, attributes }: ChainEvent): number {
-  let bytes = EVENT_OVERHEAD_BYTES + Buffer.byteLength(type);
+  let bytes = EVENT_OVERHEAD_BYTES + type.length;
   for (const { key, value } of attributes) {
-    bytes += ATTRIBUTE_OVERHEAD_BYTES + Buffer.byteLength(key) + Buffer.byteLength(value);
+    bytes += ATTRIBUTE_OVERHEAD_BYTES + key.length + Buffer.byteLength(value);
   }
   return bytes;
 }
@@ -18,6 +26,11 @@ export function sumOfEventBytes(events: readonly ChainEvent[]): number {
   let sum = 0;
   for (const event of events) sum += eventBytes(event);
   return sum;
+}
+
+/** Upper bound of the bytes of a transaction's result in those of a block. */
+export function resultBytes({ log, codespace, data, events }: TxResult): number {
+  return RESULT_OVERHEAD_BYTES + Buffer.byteLength(log) + codespace.length + data.length + sumOfEventBytes(events);
 }
 
 /**
@@ -36,7 +49,7 @@ export function* withinEventBytes<T>(
     yield item;
     for (; next < events.length; next++) {
       const event = events[next];
-      if (event !== undefined) bytes += eventBytes(event);
+      if (event !== undefined) bytes += MODE_BYTES + eventBytes(event);
     }
   }
 }

@@ -15,7 +15,7 @@ import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
 import { removeClaim } from "../proof/state.ts";
-import { endedHistory, getSupplierConfigs, setDehydratedSupplier, setSupplier } from "../supplier/state.ts";
+import { endServices, setDehydratedSupplier } from "../supplier/state.ts";
 import { forEvent } from "../supplier/unstake.ts";
 import { MAX_EVENT_RECORD_BYTES } from "./settlement-bytes.ts";
 import type { SettlementSource } from "./settlement-input.ts";
@@ -119,15 +119,10 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
 // A supplier that begins to unbond leaves its services with this session, as one that asks for it does. On the real chain
 // it stays in sessions and never unbonds.
 function writeSupplier(ctx: Context, source: SettlementSource, settled: SettlementSupplier): void {
-  const changed = wholeSupplier(source, settled);
+  setDehydratedSupplier(ctx, wholeSupplier(source, settled));
   const before = source.suppliers.get(settled.operatorAddress)?.unstakeSessionEndHeight;
-  if (before === settled.unstakeSessionEndHeight) {
-    setDehydratedSupplier(ctx, changed);
-    return;
-  }
-  const configs = getSupplierConfigs(ctx, settled.operatorAddress);
-  const serviceConfigHistory = endedHistory(configs, settled.unstakeSessionEndHeight + 1n);
-  setSupplier(ctx, { ...changed, serviceConfigHistory });
+  if (before === settled.unstakeSessionEndHeight) return;
+  endServices(ctx, settled.operatorAddress, settled.unstakeSessionEndHeight + 1n);
 }
 
 /** Does what a settlement says: its steps in their order, then the records of actors, and the claims go. */
