@@ -487,6 +487,10 @@ const SUPPLIER: Dashboard = {
       title: "Claims and proofs",
       panels: [
         level("Sessions that are not settled", "turnpike_supplier_unsettled_sessions", "operator, phase"),
+        graph("Blocks since a settlement was due", "short", [
+          "turnpike_supplier_settlement_delay_blocks",
+          "{{operator}}",
+        ]),
         events("Transactions by kind and outcome", "turnpike_supplier_txs_total", "kind, outcome"),
         graph("Coins for fees (upokt)", "short", ["turnpike_supplier_balance_upokt", "{{operator}}"]),
         graph("Height that was looked after", "short", ["turnpike_supplier_claims_height_blocks", "{{operator}}"]),

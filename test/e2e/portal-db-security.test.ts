@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { type Log, noMetrics, systemClock } from "@turnpike/base";
 import { startPortalDb } from "@turnpike/portal-db";
 import { reboundStatus, virtualClock } from "@turnpike/testkit";
-import { type Called, FIXTURE, type PortalRig, startPortalRig } from "./portal-rig.ts";
+import { type Called, type CallInit, FIXTURE, type PortalRig, startPortalRig } from "./portal-rig.ts";
 
 // The numbers are those of the list of security cases that this API was built against; 1 to 9 are of tokens alone and
 // stand beside their code.
@@ -276,6 +276,57 @@ suite("security of the management data API", () => {
     const nested = `${"portal_applications(portal_accounts(".repeat(20)}*${"))".repeat(20)}`;
     refused(await rig.call(`/portal_accounts?select=${nested}`), 400, "a deep embedding");
     await rig.sql("delete from networks where network_id like 'many-%'");
+  });
+
+  test("attack: a JSON path that names no column is refused in our words, for every verb that selects", async () => {
+    const select = (text: string) => `select=${encodeURIComponent(text)}`;
+    for (const path of ['emoji->""', 'emoji->>""', 'emoji->"a"->""', `emoji->"${"x".repeat(64)}"`, 'emoji->""::text']) {
+      const calls: readonly (readonly [string, CallInit])[] = [
+        [`/portal_applications?${select(path)}`, {}],
+        [`/portal_accounts?${select(`portal_applications(${path})`)}`, {}],
+        [`/portal_applications?${select(`portal_accounts!inner(portal_applications(${path}))`)}`, {}],
+        [
+          `/portal_applications?${select(path)}`,
+          { method: "POST", as: "admin", headers: representation, body: { portal_account_id: FIXTURE } },
+        ],
+        [
+          `/portal_applications?portal_application_id=eq.none&${select(path)}`,
+          { method: "PATCH", as: "admin", headers: representation, body: { emoji: "a" } },
+        ],
+        [
+          `/portal_applications?portal_application_id=eq.none&${select(path)}`,
+          { method: "DELETE", as: "admin", headers: representation },
+        ],
+      ];
+      for (const [target, init] of calls) {
+        const answer = await rig.call(target, init);
+        refused(answer, 400, target);
+        assert.equal(answer.body.code, "PGRST100", answer.text);
+        assert.doesNotMatch(answer.text, /zero-length|delimited identifier|syntax error/, target);
+      }
+    }
+  });
+
+  test("attack: 900 embedded resources, in one another or beside, are refused by our bound", async () => {
+    const deep = (open: string, close: string): string => open.repeat(900) + close;
+    const queries = {
+      nested: `select=${deep("portal_applications(", `*${")".repeat(900)}`)}`,
+      spread: `select=${deep("...portal_accounts(", `*${")".repeat(900)}`)}`,
+      hinted: `select=${deep("x:portal_accounts!inner(", `*${")".repeat(900)}`)}`,
+      unclosed: `select=${deep("portal_applications(", "")}`,
+      beside: `select=${Array.from({ length: 900 }, (_, at) => `a${at}:portal_accounts(portal_account_id)`).join()}`,
+      filter: `${deep("portal_accounts.", "portal_account_id=eq.1")}`,
+      order: `${deep("portal_accounts.", "order=portal_account_id")}`,
+      limit: `${deep("portal_accounts.", "limit=1")}`,
+      logic: `${deep("portal_accounts.", "or=(portal_account_id.eq.1)")}`,
+      conditions: `or=${deep("(and", `(portal_account_id.eq.1${")".repeat(1_800)}`)}`,
+    };
+    for (const [name, query] of Object.entries(queries)) {
+      const answer = await rig.call(`/portal_applications?${query}`);
+      refused(answer, 400, name);
+      assert.equal(answer.body.code, "PGRST100", `${name}: ${answer.text}`);
+      assert.match(answer.body.message, /^Too many /, `${name}: ${answer.text}`);
+    }
   });
 
   test("case 21: Prefer cannot be abused", async () => {

@@ -5,7 +5,7 @@ import { fc } from "@turnpike/testkit/property";
 import { visibleLine, visibleText, visibleValue } from "./foreign-text.ts";
 
 const anyText = fc.string({ unit: anyCodePoint, maxLength: 300 });
-const HIDDEN = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]|\p{M}{5}/u;
+const HIDDEN = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u{1d159}\u{13441}\u{13442}]|\p{M}{5}/u;
 
 /** One of each way to carry text that is not seen. */
 const CARRIERS: Readonly<Record<string, string>> = {
@@ -39,6 +39,9 @@ const CARRIERS: Readonly<Record<string, string>> = {
   "a no-break space": "\u00a0",
   "a hair space": "\u200a",
   "a braille blank": "\u2800",
+  "a null notehead": "\u{1d159}",
+  "an Egyptian blank": "\u{13441}",
+  "half an Egyptian blank": "\u{13442}",
 };
 
 test("attack: each carrier of hidden text is an escape, in a text and in the value of a JSON text", () => {

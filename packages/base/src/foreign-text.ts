@@ -4,14 +4,16 @@ const MAX_MARKS = 4;
 /**
  * Characters without a shape of their own, by Unicode category and property: controls, formats (direction, joiners, tags),
  * surrogates, private and unassigned code points, separators but the plain space, and all that a renderer may ignore (variation
- * selectors, fillers). U+2800 is an empty symbol outside of these. Line ends and tabs stay.
+ * selectors, fillers). Outside of these are four empty symbols: braille's, music's null notehead and two Egyptian blanks. Line ends
+ * and tabs stay.
  */
-const UNSEEN = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/u;
+const UNSEEN = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u{1d159}\u{13441}\u{13442}]/u;
 const MARK = /\p{M}/u;
-const UNSEEN_OR_MARKS = /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]|\p{M}{5,}/gu;
+const UNSEEN_OR_MARKS =
+  /(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u{1d159}\u{13441}\u{13442}]|\p{M}{5,}/gu;
 /** The same, and what JSON has escaped already, in a JSON text. */
 const ESCAPE_OR_UNSEEN =
-  /\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]|\p{M}{5,}/gu;
+  /\\u[0-9a-fA-F]{4}|\\["\\/bfnrt]|(?![\n\t ])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\u{1d159}\u{13441}\u{13442}]|\p{M}{5,}/gu;
 
 /** A character as JSON writes it. */
 function escapeOf(character: string): string {

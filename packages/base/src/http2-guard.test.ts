@@ -208,6 +208,29 @@ suite("a guard of HTTP/2 connections", () => {
     assert.deepEqual(at.refused, ["flood"]);
   });
 
+  test("attack: a connection whose client reads nothing of a response is closed, however often it pings", async () => {
+    const written = Promise.withResolvers<ServerHttp2Stream>();
+    await using at = await rig({ idleTimeoutMs: 1_000, stallTimeoutMs: 30_000 }, (stream) => {
+      stream.respond({});
+      stream.write(Buffer.alloc(200_000));
+      written.resolve(stream);
+    });
+    const session = at.open();
+    const stream = session.request({ ":method": "POST", ":path": "/" });
+    stream.on("error", () => {});
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    session.on("close", () => resolve());
+    const response = await written.promise;
+    at.http2.check();
+    at.pass(29_000);
+    at.http2.check();
+    await new Promise((done) => session.ping(() => done(undefined)));
+    assert.ok(response.writableLength > 0 && !response.destroyed, "within the time");
+    at.pass(1_000);
+    at.http2.check();
+    await closed;
+  });
+
   test("a connection without SETTINGS is closed, and one without a stream", async () => {
     await using at = await rig({ headTimeoutMs: 10_000, idleTimeoutMs: 60_000 });
     const silent = connectTcp(at.port, "127.0.0.1").resume();

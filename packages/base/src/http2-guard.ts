@@ -26,6 +26,11 @@ export interface Http2GuardOptions {
   readonly headTimeoutMs?: number;
   /** Time after which a connection without a stream is closed; 60,000 by default. */
   readonly idleTimeoutMs?: number;
+  /**
+   * Time after which a connection is closed on which what waits to be written to a stream has not become less, such as for a
+   * client whose flow control lets nothing pass; 60,000 by default.
+   */
+  readonly stallTimeoutMs?: number;
 }
 
 export interface Http2GuardModules {
@@ -38,6 +43,7 @@ export interface Http2GuardModules {
 
 const HEAD_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 60_000;
+const STALL_TIMEOUT_MS = 60_000;
 const CHECK_MS = 1_000;
 const PER_CONNECTION: FrameRate = { burst: 1_000, perSecond: 100 };
 const PER_CLIENT: FrameRate = { burst: 4_000, perSecond: 400 };
@@ -126,6 +132,12 @@ class Client {
   }
 }
 
+/** Bytes of one stream that wait to be written, as they were at a time. */
+interface Backlog {
+  bytes: number;
+  sinceMs: number;
+}
+
 /** State of one session. */
 interface Watched {
   readonly tokens: Tokens;
@@ -134,7 +146,7 @@ interface Watched {
   /** Undefined: a trusted proxy's. */
   readonly client: Client | undefined;
   readonly startedMs: number;
-  streams: number;
+  readonly streams: Map<ServerHttp2Stream, Backlog>;
   idleSinceMs: number;
   hasSettings: boolean;
 }
@@ -155,6 +167,7 @@ export class Http2Guard implements Disposable {
   readonly #timer: NodeJS.Timeout;
   readonly #headTimeoutMs: number;
   readonly #idleTimeoutMs: number;
+  readonly #stallTimeoutMs: number;
   /** Connection whose session begins in this call. */
   #accepting: Socket | undefined;
 
@@ -162,12 +175,13 @@ export class Http2Guard implements Disposable {
     this.#options = options;
     this.#headTimeoutMs = options.headTimeoutMs ?? HEAD_TIMEOUT_MS;
     this.#idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
+    this.#stallTimeoutMs = options.stallTimeoutMs ?? STALL_TIMEOUT_MS;
     this.#modules = modules;
     this.#clock = modules.clock ?? systemClock;
     this.#faultLog = new FaultLogThrottle(this.#clock);
     // A server that accepts the connections in place of this one reads their first bytes before they come here.
     modules.guard.refuseFlooding((key) => this.#clients.get(key)?.isRefused(this.#clock.monotonicMs()) === true);
-    const checkMs = Math.min(CHECK_MS, this.#headTimeoutMs, this.#idleTimeoutMs);
+    const checkMs = Math.min(CHECK_MS, this.#headTimeoutMs, this.#idleTimeoutMs, this.#stallTimeoutMs);
     this.#timer = setInterval(() => this.check(), checkMs).unref();
   }
 
@@ -208,12 +222,25 @@ export class Http2Guard implements Disposable {
     const nowMs = this.#clock.monotonicMs();
     for (const [session, watched] of this.#sessions) {
       if (!watched.hasSettings && nowMs - watched.startedMs >= this.#headTimeoutMs) session.destroy();
-      else if (watched.streams === 0 && nowMs - watched.idleSinceMs >= this.#idleTimeoutMs) {
+      else if (this.#isStalled(watched, nowMs)) session.destroy();
+      else if (watched.streams.size === 0 && nowMs - watched.idleSinceMs >= this.#idleTimeoutMs) {
         // The head of a stream that is not whole holds it open: then the next check ends it.
         if (session.closed) session.destroy();
         else session.close();
       }
     }
+  }
+
+  /** True when a stream's client has read nothing of what waits for it for so long. */
+  #isStalled({ streams }: Watched, nowMs: number): boolean {
+    let isStalled = false;
+    for (const [{ writableLength }, backlog] of streams) {
+      if (writableLength === 0 || backlog.bytes === 0 || writableLength < backlog.bytes) {
+        backlog.bytes = writableLength;
+        backlog.sinceMs = nowMs;
+      } else if (nowMs - backlog.sinceMs >= this.#stallTimeoutMs) isStalled = true;
+    }
+    return isStalled;
   }
 
   #accept(socket: Socket, server: EventEmitter, listeners: readonly ((socket: Socket) => void)[]): void {
@@ -241,7 +268,7 @@ export class Http2Guard implements Disposable {
 
   #idleMs(socket: Socket, acceptedMs: number): number | undefined {
     const watched = this.#bySocket.get(socket);
-    if (watched !== undefined && watched.streams > 0) return undefined;
+    if (watched !== undefined && watched.streams.size > 0) return undefined;
     return this.#clock.monotonicMs() - (watched?.idleSinceMs ?? acceptedMs);
   }
 
@@ -277,7 +304,7 @@ export class Http2Guard implements Disposable {
       firstResets: new Tokens({ ...rate, burst: Math.min(rate.burst, UNPROVEN_BURST) }, nowMs),
       client,
       startedMs: nowMs,
-      streams: 0,
+      streams: new Map(),
       idleSinceMs: nowMs,
       hasSettings: false,
     };
@@ -305,11 +332,11 @@ export class Http2Guard implements Disposable {
   }
 
   #beginStream(session: ServerHttp2Session, stream: ServerHttp2Stream, watched: Watched): void {
-    watched.streams++;
+    watched.streams.set(stream, { bytes: 0, sinceMs: 0 });
     // Its faults are those of its frames; the server's own listener may come too late for the first one.
     stream.on("error", () => {});
     stream.once("close", () => {
-      watched.streams--;
+      watched.streams.delete(stream);
       watched.idleSinceMs = this.#clock.monotonicMs();
       if (stream.rstCode !== constants.NGHTTP2_NO_ERROR) this.#count(session, watched, watched.firstResets);
       else if (watched.firstResets !== undefined) this.#prove(session, watched);
@@ -350,7 +377,7 @@ export class Http2Guard implements Disposable {
     if (client?.flooded(this.#clock.monotonicMs()) !== true) return;
     for (const session of client.unproven) {
       // The first stream of a session of another behind the same address may be under way.
-      if (session.destroyed || (this.#sessions.get(session)?.streams ?? 0) > 0) continue;
+      if (session.destroyed || (this.#sessions.get(session)?.streams.size ?? 0) > 0) continue;
       session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
       guard.countFlood();
     }

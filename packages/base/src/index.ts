@@ -20,6 +20,7 @@ export {
   sameAddress,
 } from "./brand.ts";
 export { type Bus, type BusListener, BusListeners, joinBuses, MAX_BUS_MESSAGE_BYTES, noBus } from "./bus.ts";
+export { ByteBudget } from "./byte-budget.ts";
 export {
   asBuffer,
   base64ToBytes,
@@ -134,3 +135,4 @@ export { looksLikeKey, redacted } from "./redaction.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
 export { trimEndOf, trimFieldValue } from "./trim.ts";
 export { writeAtomically } from "./write-atomically.ts";
+export { type ReleaseBytes, WriteBufferBudget } from "./write-buffer-budget.ts";

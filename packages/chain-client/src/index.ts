@@ -15,6 +15,7 @@ export {
   PocketQueries,
   type PocketQueriesModules,
   type PocketQueriesOptions,
+  type SessionClaim,
   type SupplierClaims,
 } from "./pocket-queries.ts";
 export { prepareTx } from "./prepare-tx.ts";

@@ -63,7 +63,9 @@ suite("PocketQueries", () => {
     assert.deepEqual(good(await queries.difficultyAt("eth", 7n)), new Uint8Array(32).fill(255));
     assert.equal(good(await queries.proofParams()).proofRequestProbability, 0.25);
     assert.equal(good(await queries.balance(app)), 1_000_000_000_000n);
-    assert.deepEqual(good(await queries.claims(supplier)), { claims: [], heightBlocks: 8n });
+    assert.deepEqual(good(await queries.claims(supplier)), { claims: [], heightBlocks: 8n, isWhole: true });
+    const sessionClaim = good(await queries.sessionClaim(supplier, session.sessionId));
+    assert.deepEqual(sessionClaim, { claim: undefined, heightBlocks: 8n });
   });
 
   test("a session and its parameters are asked for once, by however many at once and at whichever of its heights", async () => {

@@ -49,6 +49,20 @@ export interface PocketQueriesModules {
 export interface SupplierClaims {
   readonly claims: readonly proof.Claim[];
   readonly heightBlocks: bigint;
+  /** False when the list was cut: a claim that it does not have may be on the chain. */
+  readonly isWhole: boolean;
+}
+
+/** A supplier's claim of a session in a state of the chain. */
+export interface SessionClaim {
+  readonly claim: proof.Claim | undefined;
+  readonly heightBlocks: bigint;
+}
+
+/** Claims that a list is about. */
+interface ClaimFilter {
+  readonly case: "supplierOperatorAddress" | "sessionId";
+  readonly value: string;
 }
 
 /** An application in a state of the chain. */
@@ -356,20 +370,44 @@ export class PocketQueries {
    * no proof that a claim was included.
    */
   async claims(operatorAddress: string, signal?: AbortSignal): Promise<ChainAnswer<SupplierClaims>> {
+    return this.#claims({ case: "supplierOperatorAddress", value: operatorAddress }, operatorAddress, signal);
+  }
+
+  /**
+   * A supplier's claim of one session, and the height of the state that was read. An answer without a claim shows that this state has
+   * none.
+   */
+  async sessionClaim(
+    operatorAddress: string,
+    sessionId: string,
+    signal?: AbortSignal,
+  ): Promise<ChainAnswer<SessionClaim>> {
+    const answer = await this.#claims({ case: "sessionId", value: sessionId }, operatorAddress, signal);
+    if (!answer.ok) return answer;
+    const { claims, heightBlocks, isWhole } = answer.value;
+    const claim = claims.find(({ sessionHeader }) => sessionHeader?.sessionId === sessionId);
+    if (claim === undefined && !isWhole) return untrusted("The node's list of a session's claims does not end.");
+    return { ok: true, value: { claim, heightBlocks } };
+  }
+
+  async #claims(
+    filter: ClaimFilter,
+    operatorAddress: string,
+    signal: AbortSignal | undefined,
+  ): Promise<ChainAnswer<SupplierClaims>> {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     const until = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
-    const filter = { case: "supplierOperatorAddress" as const, value: operatorAddress };
     const page = (key: Uint8Array) =>
       this.#ask(proof.Query.method.allClaims, { filter, pagination: { key, limit: PAGE_ITEMS } }, until);
     try {
-      const { answer, heightBlocks } = await collect(page, ({ claims, pagination }) => ({
+      const { answer, heightBlocks, isWhole } = await collect(page, ({ claims, pagination }) => ({
         items: claims,
         next: pagination?.nextKey,
       }));
       if (!answer.ok) return answer;
       // The filter is a prefix on the wire.
       const claims = answer.value.filter((claim) => claim.supplierOperatorAddress === operatorAddress);
-      return { ok: true, value: { claims, heightBlocks } };
+      return { ok: true, value: { claims, heightBlocks, isWhole } };
     } catch (cause) {
       return unreachable(cause);
     }
@@ -459,7 +497,7 @@ export class PocketQueries {
 async function collect<P, T>(
   page: (key: Uint8Array) => Promise<Asked<P>>,
   read: (page: P) => { readonly items: readonly T[]; readonly next: Uint8Array | undefined },
-): Promise<Asked<readonly T[]>> {
+): Promise<Asked<readonly T[]> & { readonly isWhole: boolean }> {
   const items: T[] = [];
   let key = new Uint8Array(0);
   let first: bigint | undefined;
@@ -467,11 +505,13 @@ async function collect<P, T>(
     const { answer, heightBlocks: found } = await page(key);
     first ??= found;
     const heightBlocks = first;
-    if (!answer.ok) return { answer, heightBlocks };
+    if (!answer.ok) return { answer, heightBlocks, isWhole: false };
     const { items: more, next = new Uint8Array(0) } = read(answer.value);
-    items.push(...more.slice(0, MOST_ITEMS - items.length));
+    const fitting = more.slice(0, MOST_ITEMS - items.length);
+    items.push(...fitting);
     if (next.length === 0 || more.length === 0 || items.length >= MOST_ITEMS) {
-      return { answer: { ok: true, value: items }, heightBlocks };
+      const isWhole = next.length === 0 && fitting.length === more.length;
+      return { answer: { ok: true, value: items }, heightBlocks, isWhole };
     }
     key = Uint8Array.from(next);
   }

@@ -1,4 +1,4 @@
-export { dataBytes, MAX_BLOCK_TXS } from "./app/block-bounds.ts";
+export { dataBytes, MAX_BLOCK_TXS, MAX_RESULTS_BYTES } from "./app/block-bounds.ts";
 export { BlockMeter } from "./app/block-meter.ts";
 export { ChainApp, type ChainAppOptions } from "./app/chain-app.ts";
 export { chainStartOf } from "./app/chain-start.ts";

@@ -31,7 +31,7 @@ async function networkOf(rpcUrl: string): Promise<string | undefined> {
   );
 }
 
-/** The networks of the nodes that a client names, each read until it answers. */
+/** The networks of the nodes that a client names, each read until it is the one of a payment: an answer may be of a wrong backend. */
 export class NodeNetworks {
   readonly #rpcUrls: readonly string[];
   readonly #networks = new Map<string, string>();
@@ -47,16 +47,17 @@ export class NodeNetworks {
    */
   async assertMayShow(network: string): Promise<void> {
     if (this.#rpcUrls.length === 0) return;
-    const networks = await Promise.all(this.#rpcUrls.map((rpcUrl) => this.#networkOf(rpcUrl)));
+    const networks = await Promise.all(this.#rpcUrls.map((rpcUrl) => this.#networkOf(rpcUrl, network)));
     if (networks.some((one) => one === undefined || one === network)) return;
     const named = [...new Set(networks)].join(", ");
     const message = `None of the nodes is of ${network}, on which the payment would be: they are of ${named}; nothing was signed.`;
     throw new AppError("CONFIG_INVALID", { message, advice: `Name a node of ${network}, or none.` });
   }
 
-  async #networkOf(rpcUrl: string): Promise<string | undefined> {
-    const network = this.#networks.get(rpcUrl) ?? (await networkOf(rpcUrl));
-    if (network !== undefined) this.#networks.set(rpcUrl, network);
+  async #networkOf(rpcUrl: string, ofPayment: string): Promise<string | undefined> {
+    if (this.#networks.get(rpcUrl) === ofPayment) return ofPayment;
+    const network = await networkOf(rpcUrl);
+    if (network === ofPayment) this.#networks.set(rpcUrl, network);
     return network;
   }
 }

@@ -20,7 +20,7 @@ import {
   testClient,
   USED,
 } from "../test/stand-in.ts";
-import { createClient, memoryJournal } from "./index.ts";
+import { createClient, memoryJournal, type PurchaseResult } from "./index.ts";
 import { readPayment } from "./payment-header.ts";
 
 const NOTHING = /nothing was signed/;
@@ -66,6 +66,13 @@ const headerOf = (validBefore: number): string => {
   const payment = { accepted: { network: "eip155:1", asset: "a" }, payload: { authorization } };
   return Buffer.from(JSON.stringify(payment)).toString("base64");
 };
+
+const paymentOf = (result: PurchaseResult): string =>
+  (result.kind === "free" ? undefined : result.payment) ?? assert.fail("nothing was signed");
+
+/** The same authorization in another text. */
+const reencoded = (payment: string): string =>
+  Buffer.from(JSON.stringify(JSON.parse(Buffer.from(payment, "base64").toString()), undefined, 1)).toString("base64");
 
 suite("budget, attacked", () => {
   test("a hundred calls at once never sign for more than the budget", async () => {
@@ -132,6 +139,71 @@ suite("budget, attacked", () => {
       4,
     );
   });
+
+  for (const [state, seller, acknowledges] of [
+    ["bought and not acknowledged", sold, false],
+    ["bought and acknowledged", sold, true],
+    ["refused", settlementFailed, true],
+    ["open", pending, true],
+  ] as const) {
+    test(`attack: a payment that is ${state}, named for another request, is refused and counts once`, async () => {
+      await using stand = await standInGateway(seller);
+      const signer = countingSigner();
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.1", retryForMs: 1 });
+      const payment = paymentOf(await client.call("eth", BODY, { keepUntilAcknowledged: !acknowledges }));
+      const [spending, presentations] = [client.spending(), stand.payments().length];
+      const call = client.call("eth", OTHER, { payment });
+      await assert.rejects(call, refusesWith("USAGE", /for another request.*nothing was signed/));
+      assert.deepEqual(client.spending(), spending);
+      assert.equal(stand.payments().length, presentations);
+      assert.equal(signer.count(), 1);
+    });
+  }
+
+  test("a bought payment that is presented again for its answer counts once", async () => {
+    await using stand = await standInGateway(sold);
+    const { client } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
+    const payment = paymentOf(await client.call("eth", BODY));
+    const spending = client.spending();
+    for (const presented of [payment, payment, reencoded(payment)]) {
+      const again = await client.call("eth", BODY, { payment: presented });
+      assert.ok(again.kind === "bought" && again.isResumed);
+      assert.equal(again.usd, "0.005000");
+    }
+    assert.deepEqual(client.spending(), spending);
+  });
+
+  test("a bought payment that is presented again and refused is reported as charged, and counts once", async () => {
+    for (const seller of [settlementFailed, pending, lost, notNow]) {
+      let answer: Answerer = sold;
+      await using stand = await standInGateway((...request) => answer(...request));
+      const { client } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
+      const payment = paymentOf(await client.call("eth", BODY));
+      answer = seller;
+      const again = await client.call("eth", BODY, { payment });
+      assert.ok(again.kind === "refused" && !again.open);
+      assert.equal(again.state, "charged");
+      assert.match(again.charge, /^0\.005000 USD was charged once/);
+      assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.005000", "0.000000"]);
+    }
+  });
+
+  for (const [requests, isRefused] of [
+    [[BODY, BODY, BODY], false],
+    [[BODY, OTHER, OTHER], true],
+  ] as const) {
+    const name = isRefused ? "different requests" : "one request";
+    test(`attack: a payment of another journal, presented at once for ${name}, counts once`, async () => {
+      await using stand = await standInGateway(sold);
+      const signer = countingSigner();
+      const payment = paymentOf(await testClient(stand.gateway, signer).client.call("eth", BODY));
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.1" });
+      const ends = await Promise.allSettled(requests.map((request) => client.call("eth", request, { payment })));
+      assert.equal(ends.filter(({ status }) => status === "rejected").length, isRefused ? 2 : 0);
+      assert.equal(client.spending().chargedUsd, "0.005000");
+      assert.equal(signer.count(), 1);
+    });
+  }
 
   test("a price that rises between quote and call is refused before signing", async () => {
     const accepts = [option({ amount: "1000" })];
@@ -265,7 +337,7 @@ suite("budget, attacked", () => {
     );
     const result = await alone.call("no", BODY);
     assert.ok(result.kind === "refused");
-    assert.deepEqual([result.message, result.charge], ["No such; nothing was signed.", "Nothing was signed."]);
+    assert.deepEqual([result.message, result.charge], ["No such.", "Nothing was signed."]);
   });
 
   test("a redirect is not followed, with or without a payment", async () => {
@@ -528,8 +600,7 @@ suite("budget, attacked", () => {
     assert.equal(signer.count(), 0);
     assert.deepEqual([client.spending().openUsd, stand.payments().length], ["0.000000", 0]);
     other.chainId = 84_532;
-    const corrected = testClient(stand.gateway, signer, { rpcUrls: [node.url, other.url] });
-    assert.equal((await corrected.client.call("eth", BODY)).kind, "refused");
+    assert.equal((await client.call("eth", BODY)).kind, "refused", "an answer of another chain is not kept");
     assert.equal(signer.count(), 1, "one node of the chain is enough");
     const silent = testClient(stand.gateway, signer, { rpcUrls: [node.url, "http://127.0.0.1:9"] });
     await silent.client.call("eth", BODY);

@@ -274,6 +274,8 @@ suite("client, against a stand-in gateway", () => {
     ]);
     assert.equal(await list({}), undefined);
     assert.equal(await list([], 404), undefined);
+    const [long] = (await list([{ id: "eth", example: { a: "x".repeat(4_096) } }])) ?? [];
+    assert.equal(long?.example, undefined, "no command of a screen's length");
   });
 
   test("a 200 without a receipt is not taken for a purchase", async () => {

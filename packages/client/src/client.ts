@@ -19,7 +19,7 @@ import { limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budg
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
 import { AllowedNetworks } from "./networks.ts";
-import { readPayment, withAnswerKey } from "./payment-header.ts";
+import { authorizationId, readPayment, withAnswerKey } from "./payment-header.ts";
 import { type Choice, choose, withinCap } from "./price.ts";
 import { type Token, type TokenId, Tokens } from "./tokens.ts";
 import { assertService, bodyOf, createSend, type Request, type Send, unreachable } from "./transport.ts";
@@ -28,6 +28,7 @@ import type {
   Client,
   ClientModules,
   ClientOptions,
+  CountedPayment,
   ListedService,
   OpenPayment,
   PurchaseResult,
@@ -168,15 +169,12 @@ class GatewayClient implements Client {
     }
   }
 
-  #presentEarlier(purpose: Purpose, { open, outcome, receipt, reservation }: ResumedPayment): Promise<Verdict> {
+  #presentEarlier(purpose: Purpose, { open, reservation, ...earlier }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
+    const { outcome, isUsed, isCharged, receipt } = earlier;
     // What was refused when it was first seen is judged as it was then: nothing was lost in between.
-    const facts = {
-      fresh: outcome === "uncharged",
-      isUsed: outcome === "used",
-      isCharged: outcome === "unacknowledged",
-      hasNodes: this.#hasNodes,
-    };
+    const fresh = outcome === "uncharged" && !isUsed && !isCharged;
+    const facts = { fresh, isUsed, isCharged, hasNodes: this.#hasNodes };
     return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 
@@ -358,25 +356,18 @@ class GatewayClient implements Client {
     return payment;
   }
 
-  /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget. */
+  /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget, once. */
   async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
     const { requestHash, signal } = purpose;
-    const isOpenHere = this.#journal.open().some((open) => open.payment === payment);
+    const isOpenHere = this.#countedFor(purpose, payment)?.state === "open";
     // What another call holds may be this payment: it is presented beside it, and that call journals it.
     using lock = isOpenHere ? this.#journal.tryLock(requestHash) : await this.#journal.lock(requestHash, signal);
     const earlier = lock && this.#journal.resume(requestHash, payment);
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
-    const known = this.#journal.open().find((open) => open.payment === payment);
-    if (known !== undefined && known.requestHash !== purpose.requestHash) {
-      throw new AppError("USAGE", {
-        message:
-          "This payment was signed for another request, and only that one can be sent with it; nothing was signed.",
-      });
-    }
+    const counted = this.#countedFor(purpose, payment);
+    if (counted !== undefined) return this.#presentCounted(purpose, payment, counted);
     const unknown = { price: undefined, fresh: false, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
-    const presented = { payment, usd: known?.usd, ...unknown };
-    // Another call of this process has the request's lock, and journals what becomes of it.
-    if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
+    const presented = { payment, usd: undefined, ...unknown };
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
       return (await this.#present(purpose, presented, undefined)).result;
@@ -387,9 +378,33 @@ class GatewayClient implements Client {
         message: "This payment is not in a dollar stablecoin that this client knows; nothing was signed or sent.",
       });
     }
+    // Calls of other requests may have the same payment.
+    using _ = await this.#journal.lock(authorizationId(payment), signal);
+    const countedNow = this.#countedFor(purpose, payment);
+    if (countedNow !== undefined) return this.#presentCounted(purpose, payment, countedNow);
     const microUsd = unitsToMicroUsd(facts.value, token.decimals);
     const reservation = await this.#reserve(purpose, microUsd);
     return (await this.#present(purpose, { ...presented, usd: microUsdText(microUsd) }, reservation)).result;
+  }
+
+  /**
+   * The record of a payment that counts already.
+   * @throws AppError USAGE when it was signed for another request.
+   */
+  #countedFor({ requestHash }: Purpose, payment: string): CountedPayment | undefined {
+    const counted = this.#journal.counted(payment);
+    if (counted === undefined || counted.requestHash === requestHash) return counted;
+    throw new AppError("USAGE", {
+      message:
+        "This payment was signed for another request, and only that one can be sent with it; nothing was signed.",
+    });
+  }
+
+  /** Presents a payment that counts already: another call journals what becomes of it, or it was charged. */
+  async #presentCounted(purpose: Purpose, payment: string, { usd, state }: CountedPayment): Promise<PurchaseResult> {
+    const isAcknowledged = state === "charged";
+    const known = { price: undefined, fresh: false, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
+    return (await this.#present(purpose, { payment, usd, isAcknowledged, ...known }, undefined)).result;
   }
 
   /** Sends one signed payment until its outcome is known. Never signs: a second signature could be a second debit. */

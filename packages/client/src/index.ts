@@ -3,15 +3,18 @@ export { listedPriceUsd } from "./budget.ts";
 export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal, removeSpendJournal } from "./journal-file.ts";
+export { isJournalInUse } from "./journal-lock.ts";
 export { listServices } from "./listing.ts";
 export { isEvmNetwork, isTestNetwork } from "./networks.ts";
 export { untakeableFromMs } from "./payment-header.ts";
 export type {
   Budget,
   CallOptions,
+  ClaimedReceipt,
   Client,
   ClientModules,
   ClientOptions,
+  CountedPayment,
   DollarAsset,
   ExpiredPayment,
   ListedService,

@@ -26,8 +26,15 @@ import {
   standInGateway,
   testClient,
 } from "../test/stand-in.ts";
-import { newPrivateKey, openSpendJournal, removeSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
-import { decodeRecord } from "./journal-records.ts";
+import {
+  newPrivateKey,
+  openSpendJournal,
+  type PurchaseReceipt,
+  removeSpendJournal,
+  type SpendJournal,
+  type SpendOutcome,
+} from "./index.ts";
+import { decodeRecord, encodeRecord, type JournalRecord, type RecordedOutcome } from "./journal-records.ts";
 
 const CHILD = join(import.meta.dirname, "../test/journal-child.ts");
 const folder = mkdtempSync(join(tmpdir(), "turnpike-journal-"));
@@ -42,6 +49,18 @@ const payment = (id: number, validBefore = "1"): string =>
       payload: { authorization: { from: "f", value: `${id}`, validBefore } },
     }),
   ).toString("base64");
+
+const RECEIPT: PurchaseReceipt = {
+  success: true,
+  transaction: "",
+  network: "eip155:1",
+  payer: undefined,
+  payTo: undefined,
+  amount: undefined,
+  asset: undefined,
+  errorReason: undefined,
+  settlementId: undefined,
+};
 
 const hash = (id: number): string => `${id}`.padStart(64, "0");
 
@@ -125,7 +144,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     }
     await using journal = await openSpendJournal({ file }, { clock });
     const resumed = journal.resume(hash(2));
-    assert.deepEqual([resumed?.outcome, resumed?.open.payment], ["used", payment(2)]);
+    assert.deepEqual([resumed?.isUsed, resumed?.open.payment], [true, payment(2)]);
     await resumed?.reservation.end("charged");
     assert.equal(journal.resume(hash(2)), undefined);
     assert.equal(journal.sums().chargedMicroUsd, 2_000n);
@@ -604,5 +623,94 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     await using journal = await openSpendJournal({ file }, { clock });
     assert.deepEqual(journal.sums(), { chargedMicroUsd: 0n, openMicroUsd: 1_000n, calls: 1 });
     assert.equal(journal.open().length, 1);
+  });
+
+  test("attack: facts of a payment only grow: no later outcome, no second try, and no restart takes one back", async () => {
+    const outcomes = ["open", "uncharged", "unserved", "claimed"] as const;
+    const receipt = { ...RECEIPT, transaction: `0x${"ab".repeat(32)}` };
+    const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
+    for (const fact of ["used", "unacknowledged"] as const) {
+      for (const later of outcomes.flatMap((one) => outcomes.map((two) => [one, two] as const))) {
+        const file = newFile();
+        {
+          await using journal = await openSpendJournal({ file }, { clock });
+          const reservation = await reserve(journal, 1);
+          await reservation.signed(payment(1));
+          await reservation.shown(receipt);
+          await reservation.end(fact === "used" ? "uncharged" : fact);
+          if (fact === "used") await journal.expired()[0]?.end("charged");
+        }
+        for (const compactBytes of [1_048_576, 0, 1_048_576]) {
+          await using journal = await openSpendJournal({ file, compactBytes }, { clock });
+          const assertFacts = (): void => {
+            assert.deepEqual(
+              journal.sums(),
+              { chargedMicroUsd: 1_000n, openMicroUsd: 0n, calls: 1 },
+              `${fact} ${later.join()}`,
+            );
+            assert.deepEqual([journal.open(), journal.expired(), journal.pendingCount()], [[], [], 1]);
+          };
+          assertFacts();
+          for (const outcome of later) {
+            const resumed = journal.resume(hash(1));
+            assert.deepEqual(
+              [resumed?.isUsed, resumed?.isCharged, resumed?.receipt?.transaction],
+              [fact === "used", fact === "unacknowledged", receipt.transaction],
+            );
+            await resumed?.reservation.signed(payment(1));
+            await resumed?.reservation.shown({ ...receipt, transaction: `0x${"cd".repeat(32)}` });
+            assertFacts();
+            await resumed?.reservation.end(outcome, RECEIPT);
+            assertFacts();
+          }
+          // Cut off while it is presented.
+          await journal.resume(hash(1))?.reservation.signed(payment(1));
+        }
+      }
+    }
+  });
+
+  test("both facts of a payment stand beside each other: the chain showed it, and a caller was told", async () => {
+    const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
+    const file = newFile();
+    {
+      await using journal = await openSpendJournal({ file }, { clock });
+      const reservation = await reserve(journal, 1);
+      await reservation.signed(payment(1));
+      await reservation.end("uncharged");
+      const [first, second] = [journal.expired()[0], journal.expired()[0]];
+      await first?.end("charged");
+      await second?.end("void");
+      await journal.resume(hash(1))?.reservation.end("unacknowledged");
+    }
+    for (const compactBytes of [1_048_576, 0, 1_048_576]) {
+      await using journal = await openSpendJournal({ file, compactBytes }, { clock });
+      const resumed = journal.resume(hash(1));
+      assert.deepEqual([resumed?.isUsed, resumed?.isCharged], [true, true]);
+      assert.equal(journal.sums().chargedMicroUsd, 1_000n);
+    }
+  });
+
+  test("attack: a journal whose facts an older version wrote over is read with the facts", async () => {
+    const end = (outcome: RecordedOutcome): JournalRecord => ({ t: "end", id: 0, outcome });
+    const signed = { t: "signed", id: 0, payment: payment(1), signedAt: "" } as const;
+    for (const records of [
+      [end("uncharged"), end("used"), signed, end("open"), signed, end("uncharged")],
+      [end("used"), signed],
+      [end("used"), end("unserved"), signed, end("claimed")],
+    ]) {
+      const file = newFile();
+      const all: readonly JournalRecord[] = [
+        { t: "journal", version: 1, chargedMicroUsd: 0n, calls: 0, nextId: 0 },
+        { t: "reserve", id: 0, service: "eth", requestHash: hash(1), microUsd: 1_000n },
+        signed,
+        ...records,
+      ];
+      mkdirSync(join(file, ".."));
+      writeFileSync(file, all.map((record, n) => `${encodeRecord(record, n)}\n`).join(""));
+      await using journal = await openSpendJournal({ file });
+      assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 0n, calls: 1 });
+      assert.equal(journal.resume(hash(1))?.isUsed, true);
+    }
   });
 });

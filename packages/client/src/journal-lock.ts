@@ -1,5 +1,5 @@
 import { chmod, stat } from "node:fs/promises";
-import { AppError, type FaultPoints, noFaults } from "@turnpike/base";
+import { AppError, type FaultPoints, isAppError, noFaults } from "@turnpike/base";
 
 type Database = typeof import("node:sqlite").DatabaseSync;
 
@@ -26,6 +26,12 @@ function inUse(file: string, cause?: unknown): AppError {
     message: `${file} is in use by another process, and one budget is spent by one at a time; nothing was signed.`,
     cause,
   });
+}
+
+/** True for the error of a journal that another process has: it is whole, and free when that process ends. */
+export function isJournalInUse(error: unknown): boolean {
+  if (!isAppError(error, "SPEND_JOURNAL") || !(error.cause instanceof Error)) return false;
+  return "errcode" in error.cause && error.cause.errcode === BUSY;
 }
 
 /** Locks the file that the path leads to now; undefined where another one has taken its place meanwhile, or it was made only now. */

@@ -1,15 +1,17 @@
 import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
-import { untakeableFromMs } from "./payment-header.ts";
+import { authorizationId, untakeableFromMs } from "./payment-header.ts";
 import { RequestLocks } from "./request-locks.ts";
 import type {
+  CountedPayment,
   ExpiredPayment,
   OpenPayment,
   PurchaseReceipt,
   ResumedPayment,
   SpendEnd,
   SpendJournal,
+  SpendOutcome,
   SpendReservation,
 } from "./types.ts";
 
@@ -28,18 +30,26 @@ export interface RecordSink extends AsyncDisposable {
 /** Calls that a journal holds at once whose end is not known: each is kept in memory. */
 const MAX_HELD = 10_000;
 
+/** Maximum number of charged payments that are remembered, so that none counts again when it is presented for its answer. */
+const MAX_CHARGED = 10_000;
+
 interface Entry {
   readonly id: number;
   readonly service: string;
   readonly requestHash: string;
   readonly microUsd: bigint;
   payment?: string;
+  authorizationId?: string;
   signedAt?: string;
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
   busy: boolean;
-  /** What is known of a signed one; `used` is what the chain showed. */
+  /** What the newest try showed. It replaces none of the facts below, which only grow. */
   outcome: ResumedPayment["outcome"];
+  /** True where the chain showed that it was taken. */
+  isUsed: boolean;
+  /** True where a result said that it was charged, and that its call is over. */
+  isCharged: boolean;
   /** True where the newest result of it said that it is over: only that one is acknowledged. */
   isOver: boolean;
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
@@ -48,7 +58,7 @@ interface Entry {
 }
 
 /** True for what was taken for good, and is held only until its caller is informed. */
-const isTaken = (outcome: Entry["outcome"]): boolean => outcome === "used" || outcome === "unacknowledged";
+const isTaken = ({ isUsed, isCharged }: Entry): boolean => isUsed || isCharged;
 
 const noSink: RecordSink = {
   async append() {},
@@ -75,6 +85,8 @@ export class SpendBook implements SpendJournal {
   readonly #faults: FaultPoints;
   readonly #entries = new Map<number, Entry>();
   readonly #locks = new RequestLocks();
+  /** Payments that ended as charged, by their id; the oldest goes first. */
+  readonly #charged = new Map<string, CountedPayment>();
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -123,14 +135,18 @@ export class SpendBook implements SpendJournal {
     const nextId = held[0]?.id ?? this.#nextId;
     const calls = this.#calls - held.filter(({ payment }) => payment !== undefined).length;
     yield { t: "journal", version: 1, chargedMicroUsd: this.#chargedMicroUsd, calls, nextId };
-    for (const { id, service, requestHash, microUsd, payment, signedAt = "", receipt, outcome, isOver } of held) {
-      yield { t: "reserve", id, service, requestHash, microUsd };
-      if (payment === undefined) continue;
-      yield { t: "signed", id, payment, signedAt };
-      if (receipt !== undefined) yield { t: "receipt", id, receipt };
-      if (outcome !== "open") yield { t: "end", id, outcome };
-      if (outcome === "unacknowledged" && !isOver) yield { t: "end", id, outcome: "open" };
-    }
+    for (const entry of held) yield* this.#recordsOf(entry);
+  }
+
+  *#recordsOf({ id, payment, signedAt = "", receipt, ...entry }: Entry): Generator<JournalRecord> {
+    const { service, requestHash, microUsd, outcome, isUsed, isCharged, isOver } = entry;
+    yield { t: "reserve", id, service, requestHash, microUsd };
+    if (payment === undefined) return;
+    yield { t: "signed", id, payment, signedAt };
+    if (receipt !== undefined) yield { t: "receipt", id, receipt };
+    if (isUsed) yield { t: "end", id, outcome: "used" };
+    if (isCharged) yield { t: "end", id, outcome: "unacknowledged" };
+    if (isCharged ? !isOver : outcome !== "open") yield { t: "end", id, outcome };
   }
 
   // No await before the price is taken out: what is checked and what is taken are one step.
@@ -164,27 +180,41 @@ export class SpendBook implements SpendJournal {
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
-      return { open, outcome: entry.outcome, receipt: entry.receipt, reservation: this.#reservation(entry) };
+      const { outcome, isUsed, isCharged, receipt } = entry;
+      return { open, outcome, isUsed, isCharged, receipt, reservation: this.#reservation(entry) };
     }
     return undefined;
   }
 
   async acknowledge(payment: string): Promise<void> {
     for (const entry of this.#entries.values()) {
-      if (entry.payment !== payment || entry.outcome !== "unacknowledged" || !entry.isOver) continue;
+      if (entry.payment !== payment || !entry.isCharged || !entry.isOver) continue;
       await this.#endAndWrite(entry, "charged");
       return;
     }
   }
 
+  counted(payment: string): CountedPayment | undefined {
+    const id = authorizationId(payment);
+    for (const entry of this.#entries.values()) {
+      if (entry.authorizationId !== id) continue;
+      const { requestHash, microUsd, outcome } = entry;
+      const isOpen = outcome === "open" && !isTaken(entry);
+      return { requestHash, usd: microUsdText(microUsd), state: isOpen ? "open" : "held" };
+    }
+    return this.#charged.get(id);
+  }
+
   open(): readonly OpenPayment[] {
-    return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
+    return [...this.#entries.values()].flatMap((entry) =>
+      entry.outcome === "open" && !isTaken(entry) ? openOf(entry) : [],
+    );
   }
 
   expired(): readonly ExpiredPayment[] {
     return [...this.#entries.values()].flatMap((entry) => {
-      const { payment, requestHash, busy, outcome } = entry;
-      if (payment === undefined || busy || isTaken(outcome) || !this.#isExpired(entry)) return [];
+      const { payment, requestHash, busy } = entry;
+      if (payment === undefined || busy || isTaken(entry) || !this.#isExpired(entry)) return [];
       // What was used without an answer is kept, so that its caller learns it before anything else is signed.
       return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
@@ -196,8 +226,8 @@ export class SpendBook implements SpendJournal {
 
   sums(): ReturnType<SpendJournal["sums"]> {
     let takenMicroUsd = 0n;
-    for (const { outcome, microUsd } of this.#entries.values()) {
-      if (isTaken(outcome) || outcome === "claimed") takenMicroUsd += microUsd;
+    for (const entry of this.#entries.values()) {
+      if (isTaken(entry) || entry.outcome === "claimed") takenMicroUsd += entry.microUsd;
     }
     return {
       chargedMicroUsd: this.#chargedMicroUsd + takenMicroUsd,
@@ -224,8 +254,9 @@ export class SpendBook implements SpendJournal {
       });
     }
     if (this.#entries.size < MAX_HELD) return;
-    const isOver = (entry: Entry): boolean => !entry.busy && entry.outcome !== "open" && this.#isExpired(entry);
-    const oldest = [...this.#entries.values()].find(isOver);
+    const mayEnd = (entry: Entry): boolean =>
+      !entry.busy && (isTaken(entry) || entry.outcome !== "open") && this.#isExpired(entry);
+    const oldest = [...this.#entries.values()].find(mayEnd);
     // The chain was never asked, or never answered: it counts as spent, as it did until now.
     if (oldest !== undefined) return void this.#endAndWrite(oldest, "charged");
     throw new AppError("SPEND_JOURNAL", {
@@ -237,8 +268,8 @@ export class SpendBook implements SpendJournal {
     const { id, service, requestHash, microUsd } = call;
     const untakeable = Number.POSITIVE_INFINITY;
     const ended = Promise.withResolvers<SpendEnd>();
-    const more = { outcome: "open", isOver: false, untakeableFromMs: untakeable, ended } as const;
-    const entry: Entry = { id, service, requestHash, microUsd, busy, ...more };
+    const facts = { outcome: "open", isUsed: false, isCharged: false, isOver: false } as const;
+    const entry: Entry = { id, service, requestHash, microUsd, busy, ...facts, untakeableFromMs: untakeable, ended };
     this.#entries.set(id, entry);
     this.#heldMicroUsd += microUsd;
     return entry;
@@ -251,30 +282,46 @@ export class SpendBook implements SpendJournal {
   #sign(entry: Entry, payment: string, signedAt: string): void {
     if (entry.payment === undefined) this.#calls++;
     entry.payment = payment;
+    entry.authorizationId = authorizationId(payment);
     entry.signedAt = signedAt;
     entry.outcome = "open";
     entry.untakeableFromMs = untakeableFromMs(payment);
   }
 
   #end(entry: Entry, outcome: RecordedOutcome): void {
-    entry.busy = false;
     // Two may read the chain at once: the first one's end stands.
     if (!this.#entries.has(entry.id)) return;
     if (outcome === "charged" || outcome === "void") {
       this.#drop(entry);
-      if (outcome === "charged") this.#chargedMicroUsd += entry.microUsd;
+      if (outcome === "charged") this.#charge(entry);
       entry.ended.resolve(outcome);
       return;
     }
-    entry.isOver = outcome === "unacknowledged";
-    // What was charged stays so, whatever comes of presenting it again.
-    if (entry.outcome !== "unacknowledged") entry.outcome = outcome;
-    if (isTaken(entry.outcome)) entry.ended.resolve("charged");
+    if (outcome === "used") entry.isUsed = true;
+    else this.#endTry(entry, outcome);
+    if (isTaken(entry)) entry.ended.resolve("charged");
     if (entry.payment === undefined) this.#drop(entry);
+  }
+
+  #charge({ authorizationId: id, requestHash, microUsd }: Entry): void {
+    this.#chargedMicroUsd += microUsd;
+    if (id === undefined) return;
+    this.#charged.set(id, { requestHash, usd: microUsdText(microUsd), state: "charged" });
+    const [oldest] = this.#charged.keys();
+    if (this.#charged.size > MAX_CHARGED && oldest !== undefined) this.#charged.delete(oldest);
+  }
+
+  /** What was charged stays so, whatever comes of presenting it again. */
+  #endTry(entry: Entry, outcome: Exclude<SpendOutcome, "charged">): void {
+    entry.isOver = outcome === "unacknowledged";
+    if (outcome === "unacknowledged") entry.isCharged = true;
+    else entry.outcome = outcome;
   }
 
   async #endAndWrite(entry: Entry, outcome: RecordedOutcome): Promise<void> {
     if (!this.#entries.has(entry.id)) return;
+    // A node that saw no use says nothing against one that did.
+    if (outcome === "void" && isTaken(entry)) return;
     this.#end(entry, outcome);
     // What is not written is held after a restart: spent until it is presented, or looked up, again.
     await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
@@ -290,6 +337,7 @@ export class SpendBook implements SpendJournal {
 
   /** True when the gateway refused it, and it can no longer be taken. */
   #isRefused(entry: Entry): boolean {
+    if (isTaken(entry)) return false;
     return (entry.outcome === "uncharged" || entry.outcome === "unserved") && this.#isExpired(entry);
   }
 
@@ -304,7 +352,8 @@ export class SpendBook implements SpendJournal {
       signed: async (payment) => {
         const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
         try {
-          if (entry.payment === payment && (entry.outcome === "open" || entry.outcome === "unacknowledged")) return;
+          // What was refused is open again from now on; what was taken stays that.
+          if (entry.payment === payment && (entry.outcome === "open" || isTaken(entry))) return;
           await this.#faults.reach("journal.sign");
           await this.#sink.append({ t: "signed", id: entry.id, payment, signedAt }, true);
           this.#sign(entry, payment, signedAt);
@@ -322,6 +371,7 @@ export class SpendBook implements SpendJournal {
       end: async (outcome, receipt) => {
         if (ended) return;
         ended = true;
+        entry.busy = false;
         // In one write with the outcome.
         const keeping = receipt && this.#keep(entry, receipt, false);
         await this.#endAndWrite(entry, outcome);

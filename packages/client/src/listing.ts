@@ -8,6 +8,8 @@ const MAX_LIST_BYTES = 4 * 1_048_576;
 const MAX_SERVICES = 5_000;
 const MAX_METHODS = 2_000;
 const MAX_TEXT_LENGTH = 300;
+/** Maximum characters of an example's JSON: it is shown as a command to copy. */
+const MAX_EXAMPLE_LENGTH = 4_096;
 const ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** A service of the list, whose texts may be shown as they are: bounded, on one line, without characters that are not seen. */
@@ -20,7 +22,7 @@ function listed(item: unknown): ListedService[] {
       serves: serves !== false,
       paid: paid !== false,
       relayUrl: typeof relayUrl === "string" ? visibleLine(relayUrl, MAX_TEXT_LENGTH) : undefined,
-      example,
+      example: JSON.stringify(example ?? null).length <= MAX_EXAMPLE_LENGTH ? example : undefined,
       methods: (Array.isArray(methods) ? (methods as unknown[]) : [])
         .slice(0, MAX_METHODS)
         .flatMap((name) => (typeof name === "string" ? visibleLine(name, MAX_TEXT_LENGTH) : [])),

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { isRecord } from "@turnpike/base";
 import type { PaymentPayload } from "@x402/core/types";
 
@@ -61,6 +61,17 @@ export function readPayment(header: string): PaymentFacts | undefined {
     value: BigInt(value),
     validBefore: BigInt(validBefore),
   };
+}
+
+/**
+ * Identity of a payment: equal for all headers with one authorization, which a chain takes once, however they are encoded. That of a
+ * header without a nonce is its text.
+ */
+export function authorizationId(header: string): string {
+  const facts = readPayment(header);
+  const { network, asset, from, nonce } = facts ?? { nonce: "" };
+  const named = nonce === "" ? header : JSON.stringify([network, asset, from, nonce]).toLowerCase();
+  return createHash("sha256").update(named).digest("hex");
 }
 
 /**

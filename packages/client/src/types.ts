@@ -108,6 +108,14 @@ export interface OpenPayment {
   readonly signedAt: string;
 }
 
+/** A payment that counts in a journal's sums. */
+export interface CountedPayment {
+  readonly requestHash: string;
+  readonly usd: string;
+  /** `open` has no known outcome; `held` has one that its caller may not have; `charged`: it was charged, and its caller has the result. */
+  readonly state: "open" | "held" | "charged";
+}
+
 /** What was spent so far. Open payments count as spent until their outcome is known. */
 export interface Spending {
   readonly chargedUsd: string;
@@ -146,8 +154,12 @@ export interface ExpiredPayment {
 /** A payment of an earlier try that is taken up again. */
 export interface ResumedPayment {
   readonly open: OpenPayment;
-  /** What was known of it; `used`: the chain showed that it was taken, so that its caller is informed first. */
-  readonly outcome: Exclude<SpendOutcome, "charged"> | "used";
+  /** What its newest try showed. */
+  readonly outcome: Exclude<SpendOutcome, "charged" | "unacknowledged">;
+  /** True where the chain showed that it was taken, so that its caller is informed first. */
+  readonly isUsed: boolean;
+  /** True where an earlier call ended as charged, and its caller did not acknowledge that. */
+  readonly isCharged: boolean;
   /** Receipt of success that was shown for it, and stays one whatever the gateway says later. */
   readonly receipt: PurchaseReceipt | undefined;
   readonly reservation: SpendReservation;
@@ -204,6 +216,8 @@ export interface SpendJournal extends AsyncDisposable {
    * other. Never rejects.
    */
   acknowledge(payment: string): Promise<void>;
+  /** The record of a payment that counts already; of those that were charged, only the newest 10,000 are remembered. */
+  counted(payment: string): CountedPayment | undefined;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
   /** What was signed, can no longer be taken, and has no known end, oldest first. */
@@ -228,7 +242,9 @@ export interface Price {
   readonly maxTimeoutSeconds: number;
 }
 
-/** A receipt as the gateway sent it in PAYMENT-RESPONSE. */
+/**
+ * A receipt that the gateway sent in PAYMENT-RESPONSE. Each field that it has fits the payment; `errorReason` alone is free text.
+ */
 export interface PurchaseReceipt {
   readonly success: boolean;
   readonly transaction: string;
@@ -241,6 +257,12 @@ export interface PurchaseReceipt {
   readonly errorReason: string | undefined;
   /** Id for `GET /settlements/{id}`. */
   readonly settlementId: string | undefined;
+}
+
+/** A receipt that does not fit the payment, or contradicts one that does: words of the gateway, and no fact. */
+export interface ClaimedReceipt extends PurchaseReceipt {
+  /** What does not fit, as a clause; values of the gateway are in it as JSON. */
+  readonly misfit: string;
 }
 
 /** State of a call's payment. `unsigned`: none was signed, or none was sent. */
@@ -283,13 +305,18 @@ export type PurchaseResult =
       /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
       readonly message: string;
+      /** Author of `message`: words of a gateway are to be quoted. */
+      readonly messageOf: "client" | "gateway";
       /** What that means for the money, in a sentence: nothing was signed, nothing was charged, or what may have been. */
       readonly charge: string;
       /** True when the same request, with the same payment where there is one, may succeed later. */
       readonly retryable: boolean;
       /** True when it is not known whether the payment was taken: only the same payment may be presented again. */
       readonly open: boolean;
+      /** The first receipt of success that was shown for the payment, in this call or an earlier one; else that of this answer where it fits. */
       readonly receipt: PurchaseReceipt | undefined;
+      /** Receipt of this answer that does not fit. */
+      readonly claimedReceipt: ClaimedReceipt | undefined;
       readonly price: Price | undefined;
       /** What was signed, to present it again; undefined when nothing was signed. */
       readonly payment: string | undefined;

@@ -1,4 +1,13 @@
-import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random } from "@turnpike/base";
+import {
+  ByteBudget,
+  type ClientIpOf,
+  type Clock,
+  Deadlines,
+  type Log,
+  noTracer,
+  type Random,
+  WriteBufferBudget,
+} from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { type PaymentStage, UnpaidLimit } from "@turnpike/payment";
 import type { Subscriptions } from "@turnpike/relay";
@@ -10,12 +19,10 @@ import type { TermsOf } from "./edge/terms.ts";
 import { FreeHandler } from "./free/free-handler.ts";
 import { RelayCalls } from "./free/relay-calls.ts";
 import { AccessLog } from "./http/access-log.ts";
-import { ByteBudget } from "./http/body.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { RequestObserver } from "./http/request-observer.ts";
 import { RequestRunner, type RunningCounts } from "./http/request-runner.ts";
-import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
 import { CallQuotas } from "./keys/call-quotas.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits } from "./limits/types.ts";

@@ -245,6 +245,10 @@ class SessionCall implements CallRecord, SpendJournal {
     return this.#shared.acknowledge(payment);
   }
 
+  counted(payment: string): ReturnType<SpendJournal["counted"]> {
+    return this.#shared.counted(payment);
+  }
+
   open(): ReturnType<SpendJournal["open"]> {
     return this.#shared.open();
   }

@@ -24,6 +24,15 @@ export const supplierUnsettledSessions: MetricSpec = {
   labels: ["operator", "phase"],
 };
 
+/** Delay of settlements. */
+export const supplierSettlementDelayBlocks: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_supplier_settlement_delay_blocks",
+  help: "Blocks since the oldest session of an operator without an outcome was due for settlement; 0 when none is due.",
+  labels: ["operator"],
+  aggregator: "max",
+};
+
 /** What settled claims were worth. */
 export const supplierExpectedUpoktTotal: MetricSpec = {
   kind: "counter",
@@ -87,6 +96,7 @@ export const SUPPLIER_METRICS: readonly MetricSpec[] = [
   supplierEvidenceRelaysTotal,
   supplierSessionsTotal,
   supplierUnsettledSessions,
+  supplierSettlementDelayBlocks,
   supplierExpectedUpoktTotal,
   supplierSettledUpoktTotal,
   supplierRewardsUpoktTotal,

@@ -4,7 +4,7 @@ import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { SessionHeader } from "@turnpike/protocol";
 import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { ClaimRunner, type ClaimRunnerOptions } from "../src/claims/claim-runner.ts";
-import { RelayStore, type RelayStoreOptions } from "../src/evidence/relay-store.ts";
+import { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "../src/evidence/relay-store.ts";
 import { termsOfQueries } from "../src/evidence/terms.ts";
 import type { SessionState } from "../src/evidence/types.ts";
 import { makeRelay } from "./relays.ts";
@@ -32,6 +32,7 @@ export interface TestSupplierOptions {
   readonly metrics?: Metrics;
   readonly faults?: FaultPoints;
   readonly clock?: Clock;
+  readonly freeBytes?: RelayStoreModules["freeBytes"];
 }
 
 /** Starts a supplier in a state folder. */
@@ -40,7 +41,7 @@ export async function startSupplier(
   folder: string,
   options: TestSupplierOptions = {},
 ): Promise<TestSupplier> {
-  const { name = "supplier", clock = systemClock, log, metrics, faults } = options;
+  const { name = "supplier", clock = systemClock, log, metrics, faults, freeBytes } = options;
   const party = chainParty(name);
   await using stack = new AsyncDisposableStack();
   const observed = {
@@ -61,7 +62,12 @@ export async function startSupplier(
         isMachineWideLock: false,
         ...options.store,
       },
-      { clock, termsOf: termsOfQueries(queries), ...observed },
+      {
+        clock,
+        termsOf: termsOfQueries(queries),
+        ...observed,
+        ...(freeBytes === undefined ? {} : { freeBytes }),
+      },
     ),
   );
   const runner = stack.use(

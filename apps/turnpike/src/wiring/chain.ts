@@ -8,6 +8,7 @@ import {
   noFaults,
   noMetrics,
   systemClock,
+  type WriteBufferBudget,
   writeAtomically,
 } from "@turnpike/base";
 import {
@@ -26,6 +27,7 @@ import {
   AbciQueries,
   apiSurface,
   type ChainApiOptions,
+  createWriteBuffer,
   startGrpcServer,
   startRestServer,
   startRpcServer,
@@ -114,12 +116,13 @@ interface Parts extends PocketMachine {
   readonly metrics: Metrics;
   readonly meter: BlockMeter;
   readonly queue: EventLoopQueue;
+  readonly writeBuffer: WriteBufferBudget;
   /** What all servers show of the node. */
   readonly api: ChainApiOptions;
 }
 
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, faults, metrics, meter, queue, api } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, queue, writeBuffer, api } = parts;
   const { chain } = config;
   if (chain.snapshots.everyBlocks > 0) log.warn({ everyBlocks: chain.snapshots.everyBlocks }, NO_SNAPSHOTS);
   const node = stack.use(
@@ -150,7 +153,7 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
   const application = stack.use(onThreads(parts, node.application));
   const queries = new AbciQueries(api, { application, source, log, queue });
-  const served = { node, queries, log, queue, clock: systemClock, metrics };
+  const served = { node, queries, log, queue, writeBuffer, clock: systemClock, metrics };
   const rpc = stack.use(
     await listening(
       "chain.rpc",
@@ -223,7 +226,18 @@ function partsOf(
     gasPrices,
     pruningKeepBlocks: BigInt(config.chain.keepHeights),
   };
-  return { home, genesis, log, faults, metrics, meter, queue: new EventLoopQueue(), api, ...machine };
+  return {
+    home,
+    genesis,
+    log,
+    faults,
+    metrics,
+    meter,
+    queue: new EventLoopQueue(),
+    writeBuffer: createWriteBuffer(),
+    api,
+    ...machine,
+  };
 }
 
 /** Watches the node, and serves its metrics where a port is configured. @returns their address */
@@ -285,8 +299,8 @@ export async function startChain(config: Config, folder: string, modules: StartC
     ? embedded(config, parts, stack)
     : underCometBft(config, parts, stack));
   const { metrics } = await watched(config, parts, registry, stack);
-  const { api } = parts;
-  const servers = { application, source, log, queue: parts.queue, clock: systemClock, metrics: parts.metrics };
+  const { api, queue, writeBuffer } = parts;
+  const servers = { application, source, log, queue, writeBuffer, clock: systemClock, metrics: parts.metrics };
   const rest = stack.use(
     await listening(
       "chain.rest",

@@ -9,13 +9,21 @@ import {
   type sendUnaryData,
   setLogVerbosity,
 } from "@grpc/grpc-js";
-import { AppError, type ClientKey, ConnectionGuard, connectionCounts, Http2Guard } from "@turnpike/base";
+import {
+  AppError,
+  type ClientKey,
+  ConnectionGuard,
+  connectionCounts,
+  Http2Guard,
+  type WriteBufferBudget,
+} from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import type { ChainApiOptions } from "../services/base-services.ts";
 import { ChainApi, type ChainApiModules, unknownPath } from "../services/chain-api.ts";
 import { HEIGHT_HEADER } from "../services/query-height.ts";
 import { MAX_TX_REQUEST_BYTES } from "../services/request-bounds.ts";
+import { createWriteBuffer, WRITE_BUFFER_FULL } from "../write-buffer.ts";
 import { REFLECTION_SERVICES, reflect } from "./server-reflection.ts";
 
 /** Plain values of the gRPC server. */
@@ -32,10 +40,18 @@ export interface GrpcServerOptions extends ChainApiOptions {
   readonly trustedProxies?: readonly string[];
   /** Time after which a connection without a call is closed; 300,000 by default. */
   readonly idleTimeoutMs?: number;
+  /** Time in which a client must read an answer, else its connection is closed; 30,000 by default. */
+  readonly writeTimeoutMs?: number;
   /** Calls at one time on one connection; 100 by default, what is more waits at the client. */
   readonly maxConcurrentStreams?: number;
   /** How long calls may still run when the server is closed. */
   readonly closeGraceMs?: number;
+}
+
+/** The modules of the gRPC server. */
+export interface GrpcServerModules extends ChainApiModules {
+  /** Shared by all servers of a node; without it the answers of this one alone are bounded together. */
+  readonly writeBuffer?: WriteBufferBudget;
 }
 
 /** A server that listens until it is disposed. */
@@ -44,6 +60,7 @@ export interface ListeningServer extends AsyncDisposable {
 }
 
 const IDLE_TIMEOUT_MS = 300_000;
+const WRITE_TIMEOUT_MS = 30_000;
 /** Requests that one reflection stream may ask. */
 const MOST_REFLECTION_REQUESTS = 1000;
 /** Where the table keeps what answers paths that it does not have. No gRPC path looks like this. */
@@ -69,13 +86,28 @@ function clientOf(guard: ConnectionGuard, peer: string): ClientKey {
   return guard.clientOf({ remoteAddress: peer.slice(0, Math.max(0, peer.lastIndexOf(":"))) });
 }
 
-function unaryHandler(api: ChainApi, path: string, guard: ConnectionGuard): handleUnaryCall<Bytes, Bytes> {
+interface UnaryModules {
+  readonly api: ChainApi;
+  readonly guard: ConnectionGuard;
+  readonly writeBuffer: WriteBufferBudget;
+}
+
+function unaryHandler(path: string, { api, guard, writeBuffer }: UnaryModules): handleUnaryCall<Bytes, Bytes> {
   return (call: ServerUnaryCall<Bytes, Bytes>, respond: sendUnaryData<Bytes>) => {
     const heights = call.metadata.get(HEIGHT_HEADER);
     // One that is sent twice is not read, as in the SDK.
     const height = heights.length === 1 ? heights[0]?.toString() : undefined;
-    void api.call(path, call.request, height, clientOf(guard, call.getPeer())).then((answer) => {
+    const client = clientOf(guard, call.getPeer());
+    void api.call(path, call.request, height, client).then((answer) => {
       if (call.cancelled) return;
+      // Small ones, too: a connection has many calls.
+      const release = answer.ok ? writeBuffer.reserve(answer.value.length, client) : undefined;
+      if (answer.ok && release === undefined) {
+        respond({ code: GRPC_STATUS.Unavailable, details: WRITE_BUFFER_FULL, metadata: new Metadata() });
+        return;
+      }
+      // The library has this event also after the whole answer was sent.
+      if (release !== undefined) call.once("cancelled", release);
       if (answer.heightBlocks !== undefined) {
         const header = new Metadata();
         header.set(HEIGHT_HEADER, answer.heightBlocks.toString());
@@ -139,7 +171,7 @@ function listen(server: Server, host: string, port: number): Promise<number> {
  * `Msg` services are not served, as on the real network. Keepalive pings are answered however often they come.
  * @throws AppError PORT_IN_USE
  */
-export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApiModules): Promise<ListeningServer> {
+export async function startGrpcServer(opts: GrpcServerOptions, modules: GrpcServerModules): Promise<ListeningServer> {
   const {
     host,
     port,
@@ -148,10 +180,11 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApi
     closeGraceMs = 1000,
     ...rest
   } = opts;
-  const { maxConnections = 1000, idleTimeoutMs = IDLE_TIMEOUT_MS } = opts;
+  const { maxConnections = 1000, idleTimeoutMs = IDLE_TIMEOUT_MS, writeTimeoutMs = WRITE_TIMEOUT_MS } = opts;
   const counts = connectionCounts("chain-grpc", modules.metrics);
   const guard = new ConnectionGuard({ ...opts, maxConnections }, counts);
   const api = new ChainApi(rest, modules);
+  const unary = { api, guard, writeBuffer: modules.writeBuffer ?? createWriteBuffer() };
   const services = [...api.services(), ...REFLECTION_SERVICES].sort();
   const server = new Server({
     "grpc.max_receive_message_length": maxRequestBytes,
@@ -159,14 +192,17 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApi
     "grpc.enable_channelz": 0,
   });
   Reflect.set(server, "handlers", new HandlerTable());
-  for (const path of api.paths()) server.register(path, unaryHandler(api, path, guard), toBuffer, toBytes, "unary");
+  for (const path of api.paths()) server.register(path, unaryHandler(path, unary), toBuffer, toBytes, "unary");
   for (const service of REFLECTION_SERVICES) {
     const path = `/${service}/ServerReflectionInfo`;
     server.register(path, reflectionHandler(services), toBuffer, toBytes, "bidi");
   }
   server.register(ANY_PATH, unknownHandler(services), toBuffer, toBytes, "bidi");
   const bound = await listen(server, host, port);
-  const http2 = new Http2Guard({ idleTimeoutMs }, { guard, log: modules.log, onFault: counts.onFault });
+  const http2 = new Http2Guard(
+    { idleTimeoutMs, stallTimeoutMs: writeTimeoutMs },
+    { guard, log: modules.log, onFault: counts.onFault },
+  );
   http2.watchGrpc(server);
   modules.log.info({ host, port: bound, services: services.length }, "gRPC is served");
   return {

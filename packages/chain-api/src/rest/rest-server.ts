@@ -10,6 +10,7 @@ import {
   createHostCheck,
   errorRow,
   type HostCheckOptions,
+  type WriteBufferBudget,
 } from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
@@ -20,6 +21,7 @@ import type { ChainApiOptions } from "../services/base-services.ts";
 import { type ApiAnswer, ChainApi, type ChainApiModules } from "../services/chain-api.ts";
 import { HEIGHT_HEADER } from "../services/query-height.ts";
 import { BROADCAST_PATH } from "../services/tx-service.ts";
+import { createWriteBuffer, LARGE_ANSWER_BYTES, limitWriteTime, WRITE_BUFFER_FULL } from "../write-buffer.ts";
 import { readBody } from "./rest-body.ts";
 import { grpcHeaders, sendJson, sendStatus } from "./rest-reply.ts";
 import { readQuery, setPathFields, setQueryFields, unescapePath } from "./rest-request.ts";
@@ -41,6 +43,8 @@ export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   readonly trustedProxies?: readonly string[];
   /** How long a whole request may take to arrive. */
   readonly requestTimeoutMs?: number;
+  /** Time in which a whole answer must be read; 30,000 by default. */
+  readonly writeTimeoutMs?: number;
   /** How long requests may still run when the server is closed. */
   readonly closeGraceMs?: number;
 }
@@ -48,6 +52,8 @@ export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
 /** What the REST server uses. */
 export interface RestServerModules extends ChainApiModules {
   readonly clock: Clock;
+  /** Shared by all servers of a node; without it the answers of this one alone are bounded together. */
+  readonly writeBuffer?: WriteBufferBudget;
 }
 
 // Clients take 16 KiB of headers at most, as this server does: an answer must not have more than its request had.
@@ -89,11 +95,13 @@ class RestApi {
   readonly #modules: RestServerModules;
   readonly #api: ChainApi;
   readonly #router: RestRouter;
+  readonly #writeBuffer: WriteBufferBudget;
 
   constructor(opts: RestServerOptions, modules: RestServerModules) {
     const { gasPrices, pruningKeepBlocks = 0n, surface, maxBodyBytes = 1_000_000 } = opts;
     this.#maxBodyBytes = maxBodyBytes;
     this.#modules = modules;
+    this.#writeBuffer = modules.writeBuffer ?? createWriteBuffer();
     const api = new ChainApi({ gasPrices, pruningKeepBlocks, surface }, modules);
     this.#api = api;
     this.#router = new RestRouter(REST_ROUTES.filter(({ method }) => api.has(method)));
@@ -192,6 +200,11 @@ class RestApi {
     const { output } = this.#api.schemasOf(route.method) ?? {};
     const text = output === undefined ? undefined : await this.#api.jsonOf(output, answer.value, client);
     if (text === undefined) throw new AppError("INTERNAL", { detail: { method: route.method } });
+    const bytes = text.length < LARGE_ANSWER_BYTES ? 0 : Buffer.byteLength(text);
+    if (bytes > 0 && !this.#writeBuffer.acquire(res, bytes, client)) {
+      sendStatus(res, GRPC_STATUS.Unavailable, WRITE_BUFFER_FULL, { "Retry-After": "1" });
+      return;
+    }
     const height: Record<string, string> =
       route.method === BROADCAST_PATH ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
     sendJson(res, 200, text, { ...headers, ...height });
@@ -231,7 +244,8 @@ function listen(server: Server, host: string, port: number): Promise<number> {
  * @throws AppError PORT_IN_USE
  */
 export async function startRestServer(opts: RestServerOptions, modules: RestServerModules): Promise<ListeningServer> {
-  const { maxHeadBytes = 65_536, maxConnections = 1000, requestTimeoutMs = 30_000, closeGraceMs = 1000 } = opts;
+  const { maxHeadBytes = 65_536, maxConnections = 1000, requestTimeoutMs = 30_000, writeTimeoutMs = 30_000 } = opts;
+  const { closeGraceMs = 1000 } = opts;
   const rest = new RestApi(opts, modules);
   const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("chain-rest", modules.metrics));
   const server = createGuardedServer(guard, { maxHeaderSize: maxHeadBytes, requestTimeout: requestTimeoutMs });
@@ -243,11 +257,12 @@ export async function startRestServer(opts: RestServerOptions, modules: RestServ
       sendStatus(res, GRPC_STATUS.PermissionDenied, `${message} ${advice}`, {});
       return;
     }
-    rest.answer(req, res, guard.clientOf(req.socket)).catch((error: unknown) => {
+    const answered = rest.answer(req, res, guard.clientOf(req.socket)).catch((error: unknown) => {
       modules.log.error({ error }, "a REST request could not be answered");
       if (res.headersSent) res.destroy();
       else sendStatus(res, GRPC_STATUS.Internal, "internal error", {});
     });
+    void answered.then(() => limitWriteTime(res, writeTimeoutMs));
   });
   const port = await listen(server, opts.host, opts.port);
   modules.log.info({ host: opts.host, port }, "REST is served");

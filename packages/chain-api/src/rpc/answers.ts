@@ -37,6 +37,9 @@ export function resultText(text: string): RpcOutcome {
   return { ok: true, text };
 }
 
+/** Error of a call that waits behind too many. */
+export const BUSY: RpcOutcome = { ok: false, fault: "too many requests wait" };
+
 /** An error of a method. */
 export function failed(fault: string): RpcOutcome {
   return { ok: false, fault };

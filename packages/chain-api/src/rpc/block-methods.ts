@@ -1,14 +1,22 @@
-import { type EmbeddedNode, parseEventQuery, type StoredBlock } from "@turnpike/chain-node";
+import {
+  type EmbeddedNode,
+  type EventLoopQueue,
+  makeInTurns,
+  parseEventQuery,
+  type StoredBlock,
+} from "@turnpike/chain-node";
 import { commitToRpcJson, headerToRpcJson } from "@turnpike/cometbft";
-import { failed, type RpcOutcome, result } from "./answers.ts";
+import { BUSY, failed, type RpcOutcome, result, resultText } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
+import { goJsonText } from "./go-json.ts";
 import { chooseHeight, pageFault, pageSize, skipOf } from "./heights.ts";
-import { args, bytesOf, integerOf, type RpcMethods, textOf } from "./method.ts";
+import { listText, turnsOf } from "./list-text.ts";
+import { args, bytesOf, integerOf, type RpcCaller, type RpcMethods, textOf } from "./method.ts";
 import {
   base64OrNull,
   blockMetaJson,
   consensusParamUpdatesJson,
-  eventsJson,
+  eventJson,
   storedBlockJson,
   txResultJson,
   validatorUpdatesJson,
@@ -26,31 +34,41 @@ export function orderOf(text: string, byDefault: "asc" | "desc"): "asc" | "desc"
 export const ORDER_FAULT = "expected order_by to be either `asc` or `desc` or empty";
 
 /** Methods that show blocks. */
-export function blockMethods({ blocks, genesis }: EmbeddedNode): RpcMethods {
+export function blockMethods({ blocks, genesis }: EmbeddedNode, queue: EventLoopQueue): RpcMethods {
   const latest = (): bigint => blocks.latestHeightBlocks();
-  const atHeight = (asked: ArgumentValue, answer: (heightBlocks: bigint) => RpcOutcome): RpcOutcome => {
+  const atHeight = <T extends RpcOutcome | Promise<RpcOutcome>>(
+    asked: ArgumentValue,
+    answer: (heightBlocks: bigint) => T,
+  ): T | RpcOutcome => {
     const choice = chooseHeight(blocks, latest(), integerOf(asked));
     return choice.ok ? answer(choice.heightBlocks) : failed(choice.fault);
   };
   const headerOf = (stored: StoredBlock | undefined): RpcOutcome =>
     result({ header: stored === undefined ? null : headerToRpcJson(stored.block.header) });
 
-  const blockchain = (min: bigint, max: bigint): RpcOutcome => {
+  const blockchain = async (min: bigint, max: bigint, caller: RpcCaller): Promise<RpcOutcome> => {
     if (min < 0n || max < 0n) return failed("heights must be non-negative");
     const newest = latest();
     const to = max === 0n || max > newest ? newest : max;
     let from = min === 0n ? 1n : min;
     for (const bound of [blocks.baseHeightBlocks(), to - MOST_METAS + 1n]) if (from < bound) from = bound;
     if (from > to) return failed(`min height ${from} can't be greater than max height ${to}`);
-    const metas = [];
-    for (let height = to; height >= from; height--) {
-      const stored = blocks.block(height);
-      metas.push(stored === undefined ? null : blockMetaJson(stored));
-    }
-    return result({ last_height: newest.toString(), block_metas: metas });
+    const heights = Array.from({ length: Number(to - from) + 1 }, (_, i) => to - BigInt(i));
+    const metas = await makeInTurns(
+      heights,
+      (height) => {
+        const stored = blocks.block(height);
+        return { value: stored === undefined ? null : blockMetaJson(stored), bytes: stored?.sizeBytes ?? 0 };
+      },
+      turnsOf(queue, caller),
+    );
+    return metas === undefined ? BUSY : result({ last_height: newest.toString(), block_metas: metas });
   };
 
-  const blockSearch = async ([query, page, perPage, orderBy]: readonly ArgumentValue[]): Promise<RpcOutcome> => {
+  const blockSearch = async (
+    [query, page, perPage, orderBy]: readonly ArgumentValue[],
+    caller: RpcCaller,
+  ): Promise<RpcOutcome> => {
     const parsed = parseEventQuery(textOf(query));
     if (!parsed.ok) return failed(parsed.fault);
     const order = orderOf(textOf(orderBy), "desc");
@@ -60,14 +78,33 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode): RpcMethods {
     const { items, total } = await blocks.searchBlocks(textOf(query), { order, skip, take });
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
-    return result({ blocks: items.map(storedBlockJson), total_count: total.toString() });
+    const texts = await listText(items, storedBlockJson, turnsOf(queue, caller));
+    return texts === undefined ? BUSY : resultText(`{"blocks":${texts},"total_count":"${total}"}`);
+  };
+
+  const blockResults = async (at: bigint, caller: RpcCaller): Promise<RpcOutcome> => {
+    const results = blocks.results(at);
+    if (results === undefined) return failed(`could not find results for height #${at}`);
+    const { txResults, events, validatorUpdates, appHash } = results;
+    const run = turnsOf(queue, caller);
+    const txsText = txResults.length === 0 ? "null" : await listText(txResults, txResultJson, run);
+    // CometBFT has null here where a block has no events; clients cannot read that.
+    const eventsText = await listText(events, (event) => eventJson(event), run);
+    if (txsText === undefined || eventsText === undefined) return BUSY;
+    const others = goJsonText({
+      validator_updates: validatorUpdates.length === 0 ? null : validatorUpdatesJson(validatorUpdates),
+      consensus_param_updates: consensusParamUpdatesJson(genesis.consensus.params),
+      app_hash: base64OrNull(appHash),
+    });
+    const head = `{"height":"${at}","txs_results":${txsText},"finalize_block_events":${eventsText},`;
+    return resultText(head + others.slice(1));
   };
 
   return {
     blockchain: {
       args: args("minHeight:int64 maxHeight:int64"),
       cacheable: true,
-      call: ([min, max]) => blockchain(integerOf(min) ?? 0n, integerOf(max) ?? 0n),
+      call: ([min, max], caller) => blockchain(integerOf(min) ?? 0n, integerOf(max) ?? 0n, caller),
     },
     block: {
       args: args("height:int64"),
@@ -105,21 +142,7 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode): RpcMethods {
     block_results: {
       args: args("height:int64"),
       cacheable: "height",
-      call: ([height]) =>
-        atHeight(height, (at) => {
-          const results = blocks.results(at);
-          if (results === undefined) return failed(`could not find results for height #${at}`);
-          const { txResults, events, validatorUpdates, appHash } = results;
-          return result({
-            height: at.toString(),
-            txs_results: txResults.length === 0 ? null : txResults.map(txResultJson),
-            // CometBFT has null here where a block has no events; clients cannot read that.
-            finalize_block_events: eventsJson(events),
-            validator_updates: validatorUpdates.length === 0 ? null : validatorUpdatesJson(validatorUpdates),
-            consensus_param_updates: consensusParamUpdatesJson(genesis.consensus.params),
-            app_hash: base64OrNull(appHash),
-          });
-        }),
+      call: ([height], caller) => atHeight(height, (at) => blockResults(at, caller)),
     },
     block_search: { args: args("query:string page:int per_page:int order_by:string"), call: blockSearch },
   };

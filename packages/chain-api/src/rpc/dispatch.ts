@@ -1,6 +1,6 @@
 import { isAppError, type Log } from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
-import { failed, type RpcOutcome } from "./answers.ts";
+import { BUSY, failed, type RpcOutcome } from "./answers.ts";
 import { type ArgumentValue, argumentFromJson, type ReadArgument } from "./arguments.ts";
 import { elementsOf, kindOf, membersOf, type RawJson } from "./go-json.ts";
 import type { RpcCaller, RpcMethod } from "./method.ts";
@@ -58,7 +58,7 @@ export async function callMethod(
       () => (caller.signal.aborted ? failed("the client is gone") : method.call(values, caller)),
       caller.clientKey,
     );
-    return outcome ?? failed("too many requests wait");
+    return outcome ?? BUSY;
   } catch (error) {
     if (isAppError(error)) return failed(error.message);
     log.error({ error }, "RPC method failed");

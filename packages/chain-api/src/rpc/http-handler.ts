@@ -1,7 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Clock, ConnectionGuard, Log } from "@turnpike/base";
+import {
+  asBuffer,
+  type Clock,
+  type ConnectionGuard,
+  type Log,
+  type ReleaseBytes,
+  utf8ToBytes,
+  type WriteBufferBudget,
+} from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
+import { LARGE_ANSWER_BYTES, limitWriteTime, WRITE_BUFFER_FULL } from "../write-buffer.ts";
 import { errorText, outcomeText, type RpcOutcome, URI_ID } from "./answers.ts";
 import { type ArgumentValue, argumentFromBody, argumentFromText } from "./arguments.ts";
 import type { RpcBounds } from "./bounds.ts";
@@ -21,6 +30,8 @@ export interface HttpAnswer {
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: string;
+  /** Releases the bytes that the answer has of the write buffer; its sender calls this when it is sent or dropped. */
+  readonly release?: ReleaseBytes;
 }
 
 const json = (status: number, body: string, cached = false): HttpAnswer => ({
@@ -36,12 +47,26 @@ const plain = (status: number, body: string): HttpAnswer => ({
   body,
 });
 
+/** Answer to a request that breaks the real server's code. */
+const BROKEN: HttpAnswer = json(500, errorText(URI_ID, "internal", TOO_FEW_ARGUMENTS));
+/** Answer in place of one for which the write buffer has no room. */
+const WRITE_BUFFER_FULL_ANSWER: HttpAnswer = {
+  ...json(503, errorText(undefined, "server", WRITE_BUFFER_FULL)),
+  headers: { "Retry-After": "1" },
+};
+
+/** The body as it is written: a long text is not held beside its bytes. */
+export function bodyBytes(body: string): string | Buffer {
+  return body.length < LARGE_ANSWER_BYTES ? body : asBuffer(utf8ToBytes(body));
+}
+
 export interface RpcHttpHandlerModules {
   readonly methods: RpcMethods;
   readonly guard: ConnectionGuard;
   readonly log: Log;
   readonly clock: Clock;
   readonly queue: EventLoopQueue;
+  readonly writeBuffer: WriteBufferBudget;
 }
 
 /** Who asks over HTTP. */
@@ -56,8 +81,9 @@ export class RpcHttpHandler {
   readonly #clock: Clock;
   readonly #calls: Pick<RpcHttpHandlerModules, "log" | "queue">;
   readonly #bodies: BodyReader;
+  readonly #writeBuffer: WriteBufferBudget;
 
-  constructor(bounds: RpcBounds, { methods, guard, log, clock, queue }: RpcHttpHandlerModules) {
+  constructor(bounds: RpcBounds, { methods, guard, log, clock, queue, writeBuffer }: RpcHttpHandlerModules) {
     this.#bounds = bounds;
     this.#methods = methods;
     this.#guard = guard;
@@ -65,6 +91,7 @@ export class RpcHttpHandler {
     this.#clock = clock;
     this.#calls = { log, queue };
     this.#bodies = new BodyReader(bounds);
+    this.#writeBuffer = writeBuffer;
   }
 
   /** Answers one request; never rejects. */
@@ -82,7 +109,8 @@ export class RpcHttpHandler {
         if (read.reason !== "gone") this.#refuseBody(req, res, read.reason);
         return;
       }
-      this.#send(res, await this.#answer(req, read.body, this.askerOf(req.socket, gone.signal)));
+      const asker = this.askerOf(req.socket, gone.signal);
+      this.#send(res, this.#bounded(await this.#answer(req, read.body, asker), asker));
     } catch (error) {
       this.#log.error({ error }, "RPC request failed");
       res.destroy();
@@ -96,8 +124,16 @@ export class RpcHttpHandler {
   }
 
   /** Answers what was posted to `/`, which is not empty. */
-  answerPost(body: Buffer, asker: Asker): Promise<HttpAnswer> {
-    return this.#answerBody(bytesToRaw(body), asker);
+  async answerPost(body: Buffer, asker: Asker): Promise<HttpAnswer> {
+    return this.#bounded(await this.#answerBody(bytesToRaw(body), asker), asker);
+  }
+
+  /** Reserves the bytes of an answer, or gives one that says that there is no room. */
+  #bounded(answer: HttpAnswer, { clientKey }: Asker): HttpAnswer {
+    const { body, release } = answer;
+    if (release !== undefined || body.length < LARGE_ANSWER_BYTES) return answer;
+    const reserved = this.#writeBuffer.reserve(Buffer.byteLength(body), clientKey);
+    return reserved === undefined ? WRITE_BUFFER_FULL_ANSWER : { ...answer, release: reserved };
   }
 
   /** The field lines of an answer, each with its CR LF, as {@link handle} sends them. */
@@ -112,15 +148,15 @@ export class RpcHttpHandler {
     return Math.floor(this.#clock.nowMs() / 1000).toString();
   }
 
-  #send(res: ServerResponse, { status, type, headers = {}, body }: HttpAnswer): void {
+  #send(res: ServerResponse, { status, type, headers = {}, body, release }: HttpAnswer): void {
+    if (release !== undefined) this.#writeBuffer.releaseAfter(res, release);
     if (res.destroyed) return;
     res.statusCode = status;
     res.setHeader("X-Server-Time", this.#serverTime());
     if (type !== undefined) res.setHeader("Content-Type", type);
     for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
-    const tooSlow = setTimeout(() => res.destroy(), this.#bounds.writeTimeoutMs);
-    res.on("close", () => clearTimeout(tooSlow));
-    res.end(body);
+    res.end(bodyBytes(body));
+    limitWriteTime(res, this.#bounds.writeTimeoutMs);
   }
 
   #refuseBody(req: IncomingMessage, res: ServerResponse, reason: "too_long" | "busy"): void {
@@ -195,19 +231,38 @@ export class RpcHttpHandler {
       const fault = `batch request exceeds maximum (${maxBatch}) allowed number of requests`;
       return json(200, errorText(undefined, "request", fault));
     }
+    if (read.batch && read.requests.length > 1) return this.#answerBatch(read.requests, asker);
+    const [request] = read.requests;
+    if (request === undefined) return { status: 200, body: "" };
+    const answer = await this.#answerRequest(request, asker);
+    return answer === "broken" ? BROKEN : json(200, answer.text, answer.cached);
+  }
+
+  /** Answers a batch. Its answers wait for each other, so that each one needs room as soon as it is made. */
+  async #answerBatch(requests: readonly (RpcRequest | undefined)[], asker: Asker): Promise<HttpAnswer> {
     const answers: string[] = [];
+    const reserved: ReleaseBytes[] = [];
+    const release = (): void => {
+      for (const each of reserved) each();
+    };
     let cached = true;
-    for (const request of read.requests) {
+    for (const request of requests) {
       if (request === undefined) continue;
       const answer = await this.#answerRequest(request, asker);
-      // There the real server's code breaks: nothing else of the batch is answered.
-      if (answer === "broken") return json(500, errorText(URI_ID, "internal", TOO_FEW_ARGUMENTS));
+      const bytes =
+        answer === "broken" ? undefined : this.#writeBuffer.reserve(Buffer.byteLength(answer.text), asker.clientKey);
+      if (answer === "broken" || bytes === undefined) {
+        release();
+        // There the real server's code breaks: nothing else of the batch is answered.
+        return answer === "broken" ? BROKEN : WRITE_BUFFER_FULL_ANSWER;
+      }
+      reserved.push(bytes);
       answers.push(answer.text);
       cached &&= answer.cached;
     }
     if (answers.length === 0) return { status: 200, body: "" };
     const [only = ""] = answers;
-    return json(200, answers.length === 1 ? only : `[${answers.join(",")}]`, cached);
+    return { ...json(200, answers.length === 1 ? only : `[${answers.join(",")}]`, cached), release };
   }
 
   async #answerRequest(

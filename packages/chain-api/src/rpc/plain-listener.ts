@@ -2,7 +2,7 @@ import type { Server } from "node:http";
 import type { Clock, ConnectionGuard, HostCheck, Log } from "@turnpike/base";
 import { FastListener, type FastRequest, type FastResponse, fastListenerDefaults } from "@turnpike/http1";
 import type { RpcBounds } from "./bounds.ts";
-import type { HttpAnswer, RpcHttpHandler } from "./http-handler.ts";
+import { bodyBytes, type HttpAnswer, type RpcHttpHandler } from "./http-handler.ts";
 
 /** The RPC server whose requests the listener shortens: its `node:http` server, its handler, and its checks. */
 export interface PlainRpcListenerModules {
@@ -20,10 +20,15 @@ export function plainHeldBytes({ maxBufferedBodyBytes }: RpcBounds): number {
   return Math.min(fastListenerDefaults.maxHeldBytes, Math.floor(maxBufferedBodyBytes / 2));
 }
 
-function send(response: FastResponse, { status, body }: HttpAnswer, fields: string, writeTimeoutMs: number): void {
+function send(response: FastResponse, answer: HttpAnswer, fields: string, writeTimeoutMs: number): void {
+  const { status, body, release } = answer;
   const { socket } = response;
   const tooSlow = setTimeout(() => socket?.destroy(), writeTimeoutMs);
-  response.send(status, fields, body, { onSent: () => clearTimeout(tooSlow) });
+  const onSent = (): void => {
+    clearTimeout(tooSlow);
+    release?.();
+  };
+  response.send(status, fields, bodyBytes(body), { onSent });
 }
 
 /**
@@ -45,7 +50,8 @@ export function createPlainRpcListener(
     response.onAbort = () => gone.abort();
     handler.answerPost(request.body(), handler.askerOf(socket, gone.signal)).then(
       (answer) => {
-        if (response.isOpen) send(response, answer, handler.fieldLines(answer), bounds.writeTimeoutMs);
+        if (!response.isOpen) answer.release?.();
+        else send(response, answer, handler.fieldLines(answer), bounds.writeTimeoutMs);
       },
       (error: unknown) => {
         log.error({ error }, "RPC request failed");

@@ -22,10 +22,12 @@ export const base64OrNull = (bytes: Uint8Array): string | null => (bytes.length 
 
 /** Events, with all members of their attributes. */
 export function eventsJson(events: readonly ChainEvent[]): RpcJson {
-  return events.map(({ type, attributes }) => ({
-    type,
-    attributes: attributes.map(({ key, value, index }) => ({ key, value, index })),
-  }));
+  return events.map(eventJson);
+}
+
+/** An event, with all members of its attributes. */
+export function eventJson({ type, attributes }: ChainEvent): RpcJson {
+  return { type, attributes: attributes.map(({ key, value, index }) => ({ key, value, index })) };
 }
 
 /** What became of a transaction, with all members. A check that passed has the empty text for no data, all others null. */

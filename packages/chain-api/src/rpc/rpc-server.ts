@@ -12,12 +12,14 @@ import {
   type HostFault,
   type Log,
   type Metrics,
+  type WriteBufferBudget,
 } from "@turnpike/base";
 import type { AbciQuerier } from "@turnpike/chain";
 import { type EmbeddedNode, EventLoopQueue } from "@turnpike/chain-node";
 import type { FastListener } from "@turnpike/http1";
 import { type WebSocket, WebSocketServer } from "ws";
 import { isHttpVerb } from "../http-verbs.ts";
+import { createWriteBuffer } from "../write-buffer.ts";
 import { blockMethods } from "./block-methods.ts";
 import { RPC_BOUNDS, type RpcBounds } from "./bounds.ts";
 import { EventHub } from "./event-hub.ts";
@@ -48,6 +50,8 @@ export interface RpcServerModules {
   readonly clock: Clock;
   /** Shared by all servers of a node; without it the calls of this one alone are queued. */
   readonly queue?: EventLoopQueue;
+  /** Shared by all servers of a node; without it the answers of this one alone are bounded together. */
+  readonly writeBuffer?: WriteBufferBudget;
   readonly metrics?: Metrics;
 }
 
@@ -65,7 +69,7 @@ export interface RpcServer extends AsyncDisposable {
  */
 export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
   const { host, port, allowedHosts, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
-  const { node, log, clock, queries, queue = new EventLoopQueue() } = modules;
+  const { node, log, clock, queries, queue = new EventLoopQueue(), writeBuffer = createWriteBuffer() } = modules;
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
     const name = host.includes(":") ? `[${host}]` : host;
@@ -74,14 +78,14 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   const hub = new EventHub(bounds, { node });
   const rpcAddress = (): string => `tcp://${authority()}`;
   const methods: RpcMethods = {
-    ...blockMethods(node),
-    ...txMethods(node, hub),
+    ...blockMethods(node, queue),
+    ...txMethods(node, { hub, queue }),
     ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, { node, queries }),
     ...socketMethods(hub),
   };
   const ofServer = { ...bounds, maxBufferedBodyBytes: bounds.maxBufferedBodyBytes - plainHeldBytes(bounds) };
   const guard = new ConnectionGuard(bounds, connectionCounts("chain-rpc", modules.metrics));
-  const handler = new RpcHttpHandler(ofServer, { methods, guard, log, clock, queue });
+  const handler = new RpcHttpHandler(ofServer, { methods, guard, log, clock, queue, writeBuffer });
   const hosts = createHostCheck({ host, allowedHosts });
   const sockets = new WebSocketServer({
     noServer: true,
@@ -113,7 +117,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     const { remoteAddress = "", remotePort = 0 } = req.socket;
     const caller = { client: `${remoteAddress}:${remotePort}`, clientKey: guard.clientOf(req.socket) };
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
-      new SocketSession(caller, bounds, { socket: webSocket, methods, hub, log, queue });
+      new SocketSession(caller, bounds, { socket: webSocket, methods, hub, log, queue, writeBuffer });
     });
   });
   const listener = createPlainRpcListener(bounds, { server, guard, handler, hosts, log, clock });

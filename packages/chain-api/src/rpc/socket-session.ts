@@ -1,6 +1,7 @@
-import type { ClientKey, Log } from "@turnpike/base";
+import type { ClientKey, Log, WriteBufferBudget } from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
 import type { WebSocket } from "ws";
+import { LARGE_ANSWER_BYTES, WRITE_BUFFER_FULL } from "../write-buffer.ts";
 import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";
 import { argumentsFromParams, callMethod, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
@@ -16,6 +17,7 @@ export interface SocketSessionModules {
   readonly hub: EventHub;
   readonly log: Log;
   readonly queue: EventLoopQueue;
+  readonly writeBuffer: WriteBufferBudget;
 }
 
 /** One WebSocket client: its messages are answered one after the other, in their order. */
@@ -28,17 +30,22 @@ export class SocketSession implements SocketClient {
   readonly #hub: EventHub;
   readonly #log: Log;
   readonly #queue: EventLoopQueue;
+  readonly #writeBuffer: WriteBufferBudget;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
   readonly #pings: NodeJS.Timeout;
   readonly #silence: NodeJS.Timeout;
   #busy = false;
   #waitingBytes = 0;
+  /** Messages that are not sent yet. */
+  #unsent = 0;
+  /** Ends the connection of a client that does not read the next message in time. */
+  #slow: NodeJS.Timeout | undefined;
 
   constructor(
     { client, clientKey }: Pick<RpcCaller, "client" | "clientKey">,
     bounds: RpcBounds,
-    { socket, methods, hub, log, queue }: SocketSessionModules,
+    { socket, methods, hub, log, queue, writeBuffer }: SocketSessionModules,
   ) {
     this.client = client;
     this.#clientKey = clientKey;
@@ -48,6 +55,7 @@ export class SocketSession implements SocketClient {
     this.#hub = hub;
     this.#log = log;
     this.#queue = queue;
+    this.#writeBuffer = writeBuffer;
     this.#pings = setInterval(() => socket.ping(), bounds.pingMs);
     this.#silence = setTimeout(() => this.#drop("silent"), bounds.silentMs);
     socket.on("message", (data) => this.#receive(Buffer.isBuffer(data) ? data : Buffer.alloc(0)));
@@ -59,7 +67,7 @@ export class SocketSession implements SocketClient {
 
   /** Sends an event to a subscription. */
   sendEvent(id: RpcId, query: string, event: RpcEvent): void {
-    this.#send(successText(id, event.resultJson(query)));
+    if (!this.#send(successText(id, event.resultJson(query)))) this.#drop("slow client");
   }
 
   /** Says that a subscription ended. */
@@ -70,6 +78,7 @@ export class SocketSession implements SocketClient {
   #end(): void {
     clearInterval(this.#pings);
     clearTimeout(this.#silence);
+    clearTimeout(this.#slow);
     this.#waiting.length = 0;
     this.#waitingBytes = 0;
     this.#gone.abort();
@@ -81,11 +90,36 @@ export class SocketSession implements SocketClient {
     this.#socket.terminate();
   }
 
-  #send(text: string): void {
-    if (this.#socket.readyState !== this.#socket.OPEN) return;
+  /** False, with nothing sent, when there is no room for the message. */
+  #send(text: string): boolean {
+    const socket = this.#socket;
+    if (socket.readyState !== socket.OPEN) return true;
     // One message may be of any length; a second one does not wait behind so much.
-    if (this.#socket.bufferedAmount <= this.#bounds.maxWaitingSocketBytes) this.#socket.send(text);
-    else this.#drop("slow client");
+    if (socket.bufferedAmount > this.#bounds.maxWaitingSocketBytes) {
+      this.#drop("slow client");
+      return true;
+    }
+    const isLarge = socket.bufferedAmount + text.length >= LARGE_ANSWER_BYTES;
+    const release = isLarge ? this.#writeBuffer.reserve(Buffer.byteLength(text), this.#clientKey) : undefined;
+    if (isLarge && release === undefined) return false;
+    this.#unsent++;
+    socket.send(text, () => {
+      release?.();
+      this.#unsent--;
+      if (this.#unsent > 0) this.#slow?.refresh();
+      else {
+        clearTimeout(this.#slow);
+        this.#slow = undefined;
+      }
+    });
+    if (socket.bufferedAmount > 0) {
+      this.#slow ??= setTimeout(() => this.#drop("slow client"), this.#bounds.writeTimeoutMs);
+    }
+    return true;
+  }
+
+  #sendAnswer({ id }: Pick<RpcRequest, "id">, text: string): void {
+    if (!this.#send(text)) this.#send(errorText(id, "server", WRITE_BUFFER_FULL));
   }
 
   #receive(data: Buffer): void {
@@ -118,7 +152,7 @@ export class SocketSession implements SocketClient {
   async #answer(text: string): Promise<void> {
     const read = readMessage(text, this.#bounds.maxJsonDepth);
     if (!read.ok) this.#send(errorText(undefined, "parse", `error unmarshaling request: ${read.fault}`));
-    else if (read.request !== undefined) this.#send(await this.#answerRequest(read.request));
+    else if (read.request !== undefined) this.#sendAnswer(read.request, await this.#answerRequest(read.request));
   }
 
   async #answerRequest({ id, method: name, params }: RpcRequest): Promise<string> {

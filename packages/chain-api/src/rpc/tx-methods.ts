@@ -1,16 +1,26 @@
 import type { TxResult } from "@turnpike/chain";
-import { type EmbeddedNode, parseEventQuery, type StoredTx, type Submission } from "@turnpike/chain-node";
+import {
+  type EmbeddedNode,
+  type EventLoopQueue,
+  parseEventQuery,
+  type StoredTx,
+  type Submission,
+} from "@turnpike/chain-node";
 import { sha256 } from "@turnpike/crypto";
-import { failed, type RpcOutcome, result } from "./answers.ts";
+import { BUSY, failed, type RpcOutcome, result, resultText } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
 import { ORDER_FAULT, orderOf } from "./block-methods.ts";
 import type { EventHub } from "./event-hub.ts";
 import { pageFault, pageSize, skipOf } from "./heights.ts";
+import { listText, turnsOf } from "./list-text.ts";
 import { args, bytesOf, integerOf, type RpcCaller, type RpcMethods, textOf } from "./method.ts";
 import { base64OrNull, NO_TX_RESULT, storedTxJson, txResultJson, upperHex } from "./results-json.ts";
 
 /** CometBFT's text for a transaction that it has seen before. */
 const KNOWN = "tx already exists in cache";
+
+/** Maximum bytes of the transactions that `unconfirmed_txs` shows, beyond the first. */
+const MAX_UNCONFIRMED_BYTES = 4_194_304;
 
 /** Why a transaction was not taken for a check; undefined: it was checked. */
 function refusalOf(submission: Submission): string | undefined {
@@ -29,7 +39,10 @@ function broadcastJson(hash: Uint8Array, checked?: TxResult): RpcOutcome {
 }
 
 /** Methods that take and show transactions. */
-export function txMethods(node: EmbeddedNode, hub: EventHub): RpcMethods {
+export function txMethods(
+  node: EmbeddedNode,
+  { hub, queue }: { readonly hub: EventHub; readonly queue: EventLoopQueue },
+): RpcMethods {
   const { blocks, mempool } = node;
 
   const broadcastCommit = async (tx: Uint8Array, { client, signal }: RpcCaller): Promise<RpcOutcome> => {
@@ -57,7 +70,10 @@ export function txMethods(node: EmbeddedNode, hub: EventHub): RpcMethods {
   const provenJson = (tx: StoredTx, prove: ArgumentValue): ReturnType<typeof storedTxJson> =>
     storedTxJson(tx, prove === true ? blocks.block(tx.heightBlocks)?.block : undefined);
 
-  const txSearch = async ([query, prove, page, perPage, orderBy]: readonly ArgumentValue[]): Promise<RpcOutcome> => {
+  const txSearch = async (
+    [query, prove, page, perPage, orderBy]: readonly ArgumentValue[],
+    caller: RpcCaller,
+  ): Promise<RpcOutcome> => {
     const parsed = parseEventQuery(textOf(query));
     if (!parsed.ok) return failed(parsed.fault);
     const order = orderOf(textOf(orderBy), "asc");
@@ -67,7 +83,22 @@ export function txMethods(node: EmbeddedNode, hub: EventHub): RpcMethods {
     const { items, total } = await blocks.searchTxs(textOf(query), { order, skip, take });
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
-    return result({ txs: items.map((tx) => provenJson(tx, prove)), total_count: total.toString() });
+    // A proof takes the hashes of all transactions of its block.
+    const txs = await listText(items, (tx) => provenJson(tx, prove), turnsOf(queue, caller), prove === true);
+    return txs === undefined ? BUSY : resultText(`{"txs":${txs},"total_count":"${total}"}`);
+  };
+
+  const unconfirmed = async ([limit]: readonly ArgumentValue[], caller: RpcCaller): Promise<RpcOutcome> => {
+    let bytes = 0;
+    const shown: Uint8Array[] = [];
+    for (const tx of mempool.txs(pageSize(integerOf(limit)))) {
+      bytes += tx.length;
+      if (bytes > MAX_UNCONFIRMED_BYTES && shown.length > 0) break;
+      shown.push(tx);
+    }
+    const counts = `"total":"${mempoolCounts.total()}","total_bytes":"${mempoolCounts.bytes()}"`;
+    const txs = await listText(shown, base64OrNull, turnsOf(queue, caller));
+    return txs === undefined ? BUSY : resultText(`{"n_txs":"${shown.length}",${counts},"txs":${txs}}`);
   };
 
   const mempoolCounts = { total: () => mempool.numTxs().toString(), bytes: () => mempool.sizeBytes().toString() };
@@ -104,15 +135,7 @@ export function txMethods(node: EmbeddedNode, hub: EventHub): RpcMethods {
     tx_search: { args: args("query:string prove:bool page:int per_page:int order_by:string"), call: txSearch },
     unconfirmed_txs: {
       args: args("limit:int"),
-      call: ([limit]) => {
-        const txs = mempool.txs(pageSize(integerOf(limit)));
-        return result({
-          n_txs: txs.length.toString(),
-          total: mempoolCounts.total(),
-          total_bytes: mempoolCounts.bytes(),
-          txs: txs.map(base64OrNull),
-        });
-      },
+      call: unconfirmed,
     },
     num_unconfirmed_txs: {
       args: [],

@@ -13,10 +13,10 @@ import {
   SDK,
   simulationJson,
 } from "@turnpike/chain";
-import { EventLoopQueue } from "@turnpike/chain-node";
+import { EventLoopQueue, type RunInTurn } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
-import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
-import type { ApiMethod } from "./api-method.ts";
+import { decodeMessage, type tx as txs } from "@turnpike/proto";
+import { type ApiMethod, callApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";
 import { isMalformed, partsExcess, sizeExcess } from "./request-bounds.ts";
@@ -87,8 +87,8 @@ export class AbciQueries implements AbciQuerier {
             ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest, client)
             : undefined;
         if (encoded !== undefined) return encoded;
-        const got = await method.answer(decoded.message, { heightBlocks, client });
-        return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
+        const run: RunInTurn = (work) => this.#queue.run(work, client);
+        return await callApiMethod(method, decoded.message, { heightBlocks, client, run });
       } catch (error) {
         return faultOf(path, error, this.#modules.log);
       }

@@ -1,7 +1,9 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
 import type { ClientKey } from "@turnpike/base";
 import type { Application, QueryAnswer } from "@turnpike/chain";
-import type { ChainSource } from "@turnpike/chain-node";
+import type { ChainSource, RunInTurn } from "@turnpike/chain-node";
+import type { Bytes } from "@turnpike/chain-store";
+import { encodeMessage } from "@turnpike/proto";
 
 /** What the methods beside the state machine read: the application, and blocks and transactions. */
 export interface ApiModules {
@@ -15,13 +17,16 @@ export interface CallContext {
   readonly heightBlocks: bigint;
   /** Key under which the client's connections are counted. */
   readonly client: ClientKey;
+  /** Runs a piece of the work when its turn comes. */
+  readonly run: RunInTurn;
 }
 
 /** A method that the state machine does not answer. Made by {@link apiMethod}. */
 export interface ApiMethod {
   readonly input: DescMessage;
   readonly output: DescMessage;
-  answer(request: Message, call: CallContext): Promise<QueryAnswer<Message>>;
+  /** Its answer, as a message or in the bytes of one. */
+  answer(request: Message, call: CallContext): Promise<QueryAnswer<Message | Bytes>>;
 }
 
 /** A method of one pair of schemas. */
@@ -31,10 +36,22 @@ export function apiMethod<Input extends DescMessage, Output extends DescMessage>
   answer: (
     request: MessageShape<Input>,
     call: CallContext,
-  ) => QueryAnswer<MessageShape<Output>> | Promise<QueryAnswer<MessageShape<Output>>>,
+  ) => QueryAnswer<MessageShape<Output> | Bytes> | Promise<QueryAnswer<MessageShape<Output> | Bytes>>,
 ): ApiMethod {
   // The API gives a method only requests of its own schema.
   return { input, output, answer: async (request, call) => answer(request as MessageShape<Input>, call) };
+}
+
+/** Calls a method. Returns the bytes of its answer. */
+export async function callApiMethod(
+  { output, answer }: ApiMethod,
+  request: Message,
+  call: CallContext,
+): Promise<QueryAnswer<Bytes>> {
+  const made = await answer(request, call);
+  if (!made.ok) return made;
+  const { value } = made;
+  return { ok: true, value: value instanceof Uint8Array ? value : encodeMessage(output, value) };
 }
 
 /** An answer that is a message. */

@@ -1,7 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { type ClientKey, errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
 import { type EncodedMessage, GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
-import { EventLoopQueue } from "@turnpike/chain-node";
+import { EventLoopQueue, type RunInTurn } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import {
   decodeMessage,
@@ -11,7 +11,7 @@ import {
   toApiJsonText,
   type tx as txs,
 } from "@turnpike/proto";
-import type { ApiMethod, ApiModules } from "./api-method.ts";
+import { type ApiMethod, type ApiModules, callApiMethod } from "./api-method.ts";
 import { pathsByService } from "./app-reflection-service.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { queryHeight } from "./query-height.ts";
@@ -152,10 +152,8 @@ export class ChainApi {
         ? await encodedSimulation(application, decoded.message as txs.SimulateRequest, client)
         : undefined;
     if (encoded !== undefined) return { ...encoded, heightBlocks };
-    const answer = await method.answer(decoded.message, { heightBlocks, client });
-    return answer.ok
-      ? { ok: true, value: encodeMessage(method.output, answer.value), heightBlocks }
-      : { ...answer, heightBlocks };
+    const run: RunInTurn = (work) => this.#queue.run(work, client);
+    return { ...(await callApiMethod(method, decoded.message, { heightBlocks, client, run })), heightBlocks };
   }
 
   #fault(path: string, error: unknown): ApiAnswer {

@@ -1,8 +1,10 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { errorRow, isAppError } from "@turnpike/base";
 import { type QueryAnswer, refuse } from "@turnpike/chain";
-import type { ChainSource, SearchResult, StoredTx } from "@turnpike/chain-node";
-import { createMessage, tx as txs } from "@turnpike/proto";
-import { answered } from "./api-method.ts";
+import { type ChainSource, makeInTurns, type SearchResult, type StoredTx } from "@turnpike/chain-node";
+import type { Bytes } from "@turnpike/chain-store";
+import { createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { answered, type CallContext } from "./api-method.ts";
 import { readTx, txResponseOf } from "./tx-response.ts";
 
 /** Transactions of a page when the question names no limit, and at most. */
@@ -35,25 +37,43 @@ async function search(source: ChainSource, request: txs.GetTxsEventRequest): Pro
   }
 }
 
+/** A transaction as the response has it, in the bytes of two parts of the response. */
+type EncodedTx =
+  | { readonly ok: true; readonly tx: Bytes; readonly response: Bytes }
+  | { readonly ok: false; readonly text: string };
+
+const encodePart = (part: MessageInitShape<typeof txs.GetTxsEventResponseSchema>): Bytes =>
+  encodeMessage(txs.GetTxsEventResponseSchema, createMessage(txs.GetTxsEventResponseSchema, part));
+
 /** `GetTxsEvent`: transactions of a query. The events of older requests are not read (recorded, surprise 9). */
 export async function searchTxs(
   source: ChainSource,
   request: txs.GetTxsEventRequest,
-): Promise<QueryAnswer<txs.GetTxsEventResponse>> {
+  { run }: Pick<CallContext, "run">,
+): Promise<QueryAnswer<Bytes>> {
   if (request.query === "") return refuse("Internal", "query cannot be empty");
   const found = await search(source, request);
   if (!found.ok) return refuse("Internal", `failed to search for txs: ${found.text}`);
   const { items, total } = found.value;
-  const response = createMessage(txs.GetTxsEventResponseSchema, { total: BigInt(total) });
   const times = new Map<bigint, bigint>();
-  for (const stored of items) {
+  const make = async (stored: StoredTx): Promise<{ value: EncodedTx; bytes: number }> => {
     const read = readTx(stored.bytes);
-    if (!read.ok) return refuse("Internal", `tx parse error: ${read.text}`);
+    if (!read.ok) return { value: { ok: false, text: read.text }, bytes: 0 };
     const timeNs =
       times.get(stored.heightBlocks) ?? (await source.block(stored.heightBlocks))?.block.header.timeNs ?? 0n;
     times.set(stored.heightBlocks, timeNs);
-    response.txs.push(read.tx);
-    response.txResponses.push(txResponseOf(stored, read.tx, timeNs));
+    const tx = encodePart({ txs: [read.tx] });
+    const response = encodePart({ txResponses: [txResponseOf(stored, read.tx, timeNs)] });
+    return { value: { ok: true, tx, response }, bytes: tx.length + response.length };
+  };
+  const made = await makeInTurns(items, make, run);
+  if (made === undefined) return refuse("ResourceExhausted", "too many requests wait");
+  const parts: Bytes[] = [];
+  for (const each of made) {
+    if (!each.ok) return refuse("Internal", `tx parse error: ${each.text}`);
+    parts.push(each.tx);
   }
-  return answered(response);
+  for (const each of made) if (each.ok) parts.push(each.response);
+  // Items of a repeated field and fields may follow each other as messages do (protobuf, "Last One Wins").
+  return answered(Buffer.concat([...parts, encodePart({ total: BigInt(total) })]));
 }

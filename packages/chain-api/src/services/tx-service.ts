@@ -137,8 +137,8 @@ export function txService(modules: ApiModules): Record<string, ApiMethod> {
     [BROADCAST_PATH]: apiMethod(txs.BroadcastTxRequestSchema, txs.BroadcastTxResponseSchema, (r) =>
       broadcast(modules, r),
     ),
-    [path("GetTxsEvent")]: apiMethod(txs.GetTxsEventRequestSchema, txs.GetTxsEventResponseSchema, (r) =>
-      searchTxs(modules.source, r),
+    [path("GetTxsEvent")]: apiMethod(txs.GetTxsEventRequestSchema, txs.GetTxsEventResponseSchema, (r, call) =>
+      searchTxs(modules.source, r, call),
     ),
     [path("GetBlockWithTxs")]: apiMethod(
       txs.GetBlockWithTxsRequestSchema,

@@ -286,3 +286,50 @@ test("a long search lets others have their turn, one search at a time", async ()
     assert.ok(others >= 6, `${others}`);
   });
 });
+
+/** Transactions of one block with an event of this many bytes each. */
+const largePage = (count: number, bytes: number): Made =>
+  made([
+    {
+      events: [],
+      txs: Array.from({ length: count }, () => [
+        { type: "a", attributes: [{ key: "x", value: "v".repeat(bytes), index: false }] },
+      ]),
+    },
+  ]);
+
+test("attack: a large page is read in turns, and others have theirs between", async () => {
+  await withIndex(largePage(8, 70_000), async (store, reads) => {
+    const turns: number[] = [];
+    let turn = 0;
+    let isRunning = true;
+    const counting = (async () => {
+      while (isRunning) {
+        await nextTurn();
+        turn++;
+      }
+    })();
+    const tx: SearchReads["tx"] = (hash) => {
+      turns.push(turn);
+      return reads.tx(hash);
+    };
+    const { items } = await searchTxs(store, { ...reads, tx }, "tx.height=1", ALL);
+    isRunning = false;
+    await counting;
+    assert.equal(items.length, 8);
+    assert.equal(new Set(turns).size, 8, `read in turns ${turns.join()}`);
+  });
+});
+
+test("a page of more than its bytes is refused with what to do, and one item is always read", async () => {
+  await withIndex(largePage(3, 70_000), async (store, reads) => {
+    const search = (take: number, maxPageBytes: number): Promise<unknown> =>
+      searchTxs(store, reads, "tx.height=1", { order: "asc", skip: 0, take }, { maxPageBytes });
+    await assert.rejects(search(3, 150_000), { message: /larger than 150000 bytes: request fewer items per page/ });
+    await search(2, 150_000);
+    await search(1, 1_000);
+    const blocks = (take: number): Promise<unknown> =>
+      searchBlocks(store, reads, "block.height>=1", { order: "asc", skip: 0, take }, { maxPageBytes: 0 });
+    await blocks(1);
+  });
+});

@@ -3,6 +3,7 @@ import { AppError } from "@turnpike/base";
 import type { ChainEvent } from "@turnpike/chain";
 import { bytesToHeight, type ChainStore } from "@turnpike/chain-store";
 import { EventLoopQueue } from "../event-loop-queue.ts";
+import { makeInTurns } from "../in-turns.ts";
 import type { BlockReads, SearchPage, SearchResult, StoredBlock, StoredTx } from "../types.ts";
 import { BLOCK_HEIGHT_KEY, TX_HASH_KEY, TX_HEIGHT_KEY } from "./event-map.ts";
 import { BLOCK_INDEX, HEIGHT_BYTES, keyPrefix, TX_INDEX } from "./index-keys.ts";
@@ -15,7 +16,18 @@ export interface SearchOptions {
   readonly limits?: SearchLimits;
   /** Shared by the searches of a node: one of them goes on at a time. */
   readonly queue?: EventLoopQueue;
+  /** Maximum bytes of a page with more than one item; 16 MiB by default. */
+  readonly maxPageBytes?: number;
 }
+
+/**
+ * A page is either whole or refused: clients of CometBFT count pages by `per_page`, and would miss what a shorter one leaves
+ * out.
+ */
+const MAX_PAGE_BYTES = 16_777_216;
+/** Bytes of JSON around the texts of an event and of an attribute. */
+const EVENT_BYTES = 30;
+const ATTRIBUTE_BYTES = 40;
 
 /** What a search reads beside the index. */
 export type SearchReads = Pick<BlockReads, "tx" | "block" | "results" | "latestHeightBlocks">;
@@ -56,6 +68,38 @@ async function paged(
   return { places, total };
 }
 
+/** Reads a page's items in turns. @throws AppError INVALID_PARAMS when they are too large together */
+async function readPage<P, T>(
+  places: readonly P[],
+  read: (place: P) => T | undefined,
+  sizeOf: (item: T) => number,
+  { queue = new EventLoopQueue(), maxPageBytes = MAX_PAGE_BYTES }: SearchOptions,
+): Promise<T[]> {
+  let pageBytes = 0;
+  const make = (place: P): { value: T | undefined; bytes: number } => {
+    const value = read(place);
+    const bytes = value === undefined ? 0 : sizeOf(value);
+    pageBytes += bytes;
+    if (pageBytes > maxPageBytes && places.length > 1) {
+      const message = `page is larger than ${maxPageBytes} bytes: request fewer items per page`;
+      throw new AppError("INVALID_PARAMS", { message });
+    }
+    return { value, bytes };
+  };
+  const items = await makeInTurns(places, make, (work) => queue.run(work));
+  if (items === undefined) throw new AppError("INVALID_PARAMS", { message: "too many searches wait" });
+  return items.filter((item) => item !== undefined);
+}
+
+function txSize({ bytes, result }: StoredTx): number {
+  let size = bytes.length + result.data.length + result.log.length;
+  for (const { type, attributes } of result.events) {
+    size += EVENT_BYTES + type.length;
+    for (const { key, value } of attributes) size += ATTRIBUTE_BYTES + key.length + value.length;
+  }
+  return size;
+}
+
 // One block is kept at a time: places are asked for height by height.
 function txReader(reads: SearchReads): (heightBlocks: bigint, tx: number) => StoredTx | undefined {
   let last: { readonly heightBlocks: bigint; readonly block: StoredBlock | undefined } | undefined;
@@ -82,8 +126,9 @@ export async function searchTxs(
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  { limits = SEARCH_LIMITS, queue = new EventLoopQueue() }: SearchOptions = {},
+  options: SearchOptions = {},
 ): Promise<SearchResult<StoredTx>> {
+  const { limits = SEARCH_LIMITS, queue = new EventLoopQueue() } = options;
   const asked = readIndexQuery(query, TX_HEIGHT_KEY, TX_HASH_KEY);
   if (asked.hashes.length > 0) return byHash(reads, asked, page);
   const readTx = txReader(reads);
@@ -91,7 +136,8 @@ export async function searchTxs(
   const opts = { tables: TX_INDEX, heightKey: TX_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
   const { places, total } = await paged(search.found(page.order === "desc"), page, queue);
-  return { items: places.flatMap(({ heightBlocks, tx }) => readTx(heightBlocks, tx) ?? []), total };
+  const items = await readPage(places, ({ heightBlocks, tx }) => readTx(heightBlocks, tx), txSize, options);
+  return { items, total };
 }
 
 function byHash(reads: SearchReads, query: IndexQuery, page: SearchPage): SearchResult<StoredTx> {
@@ -136,11 +182,22 @@ export async function searchBlocks(
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  { limits = SEARCH_LIMITS, queue = new EventLoopQueue() }: SearchOptions = {},
+  options: SearchOptions = {},
 ): Promise<SearchResult<StoredBlock>> {
+  const { limits = SEARCH_LIMITS, queue = new EventLoopQueue() } = options;
+  const readBlocks = (heights: readonly bigint[]): Promise<StoredBlock[]> =>
+    readPage(
+      heights,
+      (heightBlocks) => reads.block(heightBlocks),
+      ({ sizeBytes }) => sizeBytes,
+      options,
+    );
   const asked = readIndexQuery(query, BLOCK_HEIGHT_KEY, undefined);
   const { equal, exists, tested, heights } = asked;
-  if (equal.length + exists.length + tested.length + heights.length === 0) return byHeight(store, reads, asked, page);
+  if (equal.length + exists.length + tested.length + heights.length === 0) {
+    const { items: inBounds, total } = byHeight(store, reads, asked, page);
+    return { items: await readBlocks(inBounds), total };
+  }
   let last: { readonly heightBlocks: bigint; readonly events: readonly ChainEvent[] } | undefined;
   const eventsAt: EventsAt = (heightBlocks) => {
     if (last?.heightBlocks !== heightBlocks) {
@@ -151,16 +208,11 @@ export async function searchBlocks(
   const opts = { tables: BLOCK_INDEX, heightKey: BLOCK_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
   const { places, total } = await paged(search.found(page.order === "desc"), page, queue);
-  return { items: places.flatMap(({ heightBlocks }) => reads.block(heightBlocks) ?? []), total };
+  return { items: await readBlocks(places.map(({ heightBlocks }) => heightBlocks)), total };
 }
 
 // Blocks follow each other without a gap: bounds alone need no index.
-function byHeight(
-  store: ChainStore,
-  reads: SearchReads,
-  query: IndexQuery,
-  page: SearchPage,
-): SearchResult<StoredBlock> {
+function byHeight(store: ChainStore, reads: SearchReads, query: IndexQuery, page: SearchPage): SearchResult<bigint> {
   const [first] = store.records(BLOCK_INDEX.byKey, { prefix: keyPrefix(BLOCK_HEIGHT_KEY) });
   if (first === undefined) return { items: [], total: 0 };
   const base = bytesToHeight(first[0], first[0].length - HEIGHT_BYTES);
@@ -168,10 +220,9 @@ function byHeight(
   const from = larger(query.fromHeightBlocks, base);
   const to = smaller(query.toHeightBlocks, latest);
   const total = from > to ? 0 : Number(to - from) + 1;
-  const items: StoredBlock[] = [];
+  const items: bigint[] = [];
   for (let n = page.skip; n < Math.min(total, page.skip + page.take); n++) {
-    const block = reads.block(page.order === "asc" ? from + BigInt(n) : to - BigInt(n));
-    if (block !== undefined) items.push(block);
+    items.push(page.order === "asc" ? from + BigInt(n) : to - BigInt(n));
   }
   return { items, total };
 }

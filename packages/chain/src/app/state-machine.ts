@@ -7,6 +7,7 @@ import { plannedUpgrade } from "../modules/upgrade/plan.ts";
 import { parseAddress } from "../state/addresses.ts";
 import { runPart } from "../state/block-parts.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
+import { resultBytes } from "../state/event-bytes.ts";
 import { GasMeter } from "../state/gas.ts";
 import { listType } from "../state/genesis-types.ts";
 import type {
@@ -30,6 +31,7 @@ import { rewind } from "../tx/rewind.ts";
 import { runTx } from "../tx/run-tx.ts";
 import { factsOf, type TxFacts } from "../tx/tx-facts.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
+import { MAX_BLOCK_RESULT_BYTES, unrunResult } from "./block-bounds.ts";
 import { RULE_SETS } from "./rule-sets.ts";
 
 export interface StateMachineOptions {
@@ -142,7 +144,7 @@ export class StateMachine {
       if (module.beginBlock === undefined) continue;
       runPart(begin, { part: "begin_block", item: module.name }, (branch) => module.beginBlock?.(branch));
     }
-    const results = transactions.map((bytes) => this.runTx(state, block, "deliver", bytes));
+    const results = this.#runTxs(state, block, transactions);
     const end = contextOn(state, block, "block");
     const validatorUpdates: ValidatorUpdate[] = [];
     for (const module of this.#ending) {
@@ -155,6 +157,16 @@ export class StateMachine {
       ...withAttribute(end.events, "mode", "EndBlock"),
     ];
     return { changes: state.changes(), events, results, validatorUpdates };
+  }
+
+  #runTxs(state: StateView, block: BlockInfo, transactions: readonly Bytes[]): TxResult[] {
+    let bytes = 0;
+    return transactions.map((tx) => {
+      if (bytes > MAX_BLOCK_RESULT_BYTES) return unrunResult();
+      const result = this.runTx(state, block, "deliver", tx);
+      bytes += resultBytes(result);
+      return result;
+    });
   }
 
   /**

@@ -63,6 +63,21 @@ export function addressFault(text: string, prefix?: string): string | undefined 
   return parsed.ok ? undefined : parsed.fault.text.slice(0, -`: ${SDK.invalidAddress.text}`.length);
 }
 
+/** Bytes of the addresses that the SDK makes: of keys, and of modules (ADR-028). */
+const SHARE_ADDRESS_BYTES: readonly number[] = [20, 32];
+
+/**
+ * As {@link addressFault}, for an address of which a message may name many, and which is in the events of every payment later:
+ * one that a key or a module can have.
+ */
+export function shareAddressFault(text: string): string | undefined {
+  const parsed = parseAddress(text);
+  if (!parsed.ok) return addressFault(text);
+  const { length } = parsed.value;
+  if (SHARE_ADDRESS_BYTES.includes(length)) return undefined;
+  return `address length must be ${SHARE_ADDRESS_BYTES.join(" or ")}, got ${length}: unknown address`;
+}
+
 /** Addresses whose texts are remembered: some 1 MB. */
 const MOST_TEXTS = 4_096;
 const texts = new Map<string, AccountAddress>();

@@ -202,6 +202,7 @@ const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
     "proof.held_claims.supplier_operator_address",
     "session.records_history.application.key",
     "session.records_history.service_owner.value",
+    "supplier.last_activated.operator_address",
     "supplier.never_served_operators",
   ],
   text: [
@@ -213,6 +214,8 @@ const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
     "session.records_history.service_owner.record",
     "session.records_history.tokenomics_params.key",
     "session.records_history.tokenomics_params.record",
+    "supplier.last_activated.service_id",
+    "tokenomics.relays_of_part.service_id",
     "upgrade.rules.name",
   ],
 };

@@ -11,6 +11,7 @@ import {
   type ExecutionMode,
   withAttribute,
 } from "../state/context.ts";
+import { sumOfEventBytes } from "../state/event-bytes.ts";
 import { GasMeter, OutOfGas } from "../state/gas.ts";
 import type { MessageHandler } from "../state/module.ts";
 import { done, fail, faultIn, type Outcome, SDK, type TxFault, type TxResult } from "../state/outcome.ts";
@@ -18,7 +19,7 @@ import { Overlay, type StateView } from "../state/overlay.ts";
 import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
 import type { DecodedTxs } from "./decoded-txs.ts";
-import { MAX_TX_EVENTS, txSizeFault } from "./tx-bounds.ts";
+import { MAX_TX_EVENT_BYTES, MAX_TX_EVENTS, txSizeFault } from "./tx-bounds.ts";
 
 /** How transactions are run. */
 export interface TxOptions extends AnteOptions {
@@ -71,7 +72,13 @@ function moduleOf(typeUrl: string): string | undefined {
   return typeUrl.split(".")[1];
 }
 
-function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome<Any> {
+/** Answer of a message, and the bytes of its events. */
+interface MessageAnswer {
+  readonly response: Any;
+  readonly eventBytes: number;
+}
+
+function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome<MessageAnswer> {
   const events: ChainEvent[] = [];
   const ran = routed.handler.run({ ...ctx, events }, routed.message);
   if (!ran.ok) {
@@ -85,19 +92,25 @@ function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome
     ...(sender === undefined ? {} : { sender }),
     ...(owner === undefined ? {} : { module: owner }),
   });
-  addEvents(ctx, withAttribute([action, ...events], "msg_index", index.toString()));
+  const added = withAttribute([action, ...events], "msg_index", index.toString());
+  addEvents(ctx, added);
   if (ctx.events.length > MAX_TX_EVENTS) {
     return fail(SDK.invalidRequest, `the messages have more than ${MAX_TX_EVENTS} events`);
   }
-  return done(packAny(routed.handler.response, ran.value));
+  return done({ response: packAny(routed.handler.response, ran.value), eventBytes: sumOfEventBytes(added) });
 }
 
 function runMessages(ctx: Context, tx: DecodedTx): Outcome<Bytes> {
   const msgResponses: Any[] = [];
+  let eventBytes = 0;
   for (const [i, routed] of tx.messages.entries()) {
     const answer = runMessage(ctx, routed, i);
     if (!answer.ok) return answer;
-    msgResponses.push(answer.value);
+    eventBytes += answer.value.eventBytes;
+    if (eventBytes > MAX_TX_EVENT_BYTES) {
+      return fail(SDK.invalidRequest, `the events of the messages have more than ${MAX_TX_EVENT_BYTES} bytes`);
+    }
+    msgResponses.push(answer.value.response);
   }
   const data = createMessage(baseAbci.TxMsgDataSchema, { msgResponses });
   return done(encodeMessage(baseAbci.TxMsgDataSchema, data));

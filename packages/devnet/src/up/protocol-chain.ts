@@ -24,7 +24,8 @@ const RECORDED_VISITORS: readonly Visitor[] = [
   { publicKey: Buffer.from("AwQS8Y0I5K49fsgwiZwigC2Wt+PvKY2z7RhM7jU7ktLR", "base64") },
   { publicKey: Buffer.from("Ahsru5EL6qztNiJwX5zhsZfgdevrgMQw/vkpSxMsjKOT", "base64"), applicationFor: "anvil" },
 ];
-const TX_TIMEOUT_MS = 30_000;
+/** Maximum wait for an answer or a transaction during a start, as for a part to be ready: a busy machine takes half a minute. */
+const START_TIMEOUT_MS = 60_000;
 
 /** Makes the protocol's chain at the first start. Gives what `up.json` says of it. */
 export async function prepareChain(
@@ -55,6 +56,10 @@ export async function prepareChain(
   return { chainId: genesis.chain_id, profile, faucet };
 }
 
+function startClient(ports: UpPorts): ChainClient {
+  return new ChainClient({ url: chainRpcUrl(ports), timeoutMs: START_TIMEOUT_MS }, { clock: systemClock });
+}
+
 async function repriceService(client: ChainClient, owner: ChainSigner): Promise<void> {
   const methods = service.Query.method;
   const history = await client.ask(methods.computeUnitsPerRelayHistory, { serviceId: REPRICED_SERVICE });
@@ -65,7 +70,7 @@ async function repriceService(client: ChainClient, owner: ChainSigner): Promise<
     ownerAddress: owner.address,
     service: { ...found, computeUnitsPerRelay: REPRICED_UNITS },
   });
-  await client.send(owner, [packAny(service.MsgAddServiceSchema, message)], { timeoutMs: TX_TIMEOUT_MS });
+  await client.send(owner, [packAny(service.MsgAddServiceSchema, message)], { timeoutMs: START_TIMEOUT_MS });
 }
 
 /** Does on the running chain, once, what no genesis can: a change of a service's price. */
@@ -75,7 +80,7 @@ export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
     return {
       exited: neverExits,
       ready: async () => {
-        await using client = new ChainClient({ url: chainRpcUrl(ports) }, { clock: systemClock });
+        await using client = startClient(ports);
         const { signer: owner } = await namedKey(layout.chainKeysFolder, "service-owner");
         await repriceService(client, owner);
       },
@@ -92,7 +97,7 @@ export async function stakedFacts(
   ports: UpPorts,
 ): Promise<Pick<UpFile, "suppliers" | "applications" | "gatewayAddress">> {
   const { signer: gatewaySigner } = await namedKey(layout.chainKeysFolder, "gateway-1");
-  await using client = new ChainClient({ url: chainRpcUrl(ports) }, { clock: systemClock });
+  await using client = startClient(ports);
   const urls = new Set<string>(supplierUrls(ports));
   const { supplier: found } = await client.ask(supplier.Query.method.allSuppliers, {});
   const suppliers = found.flatMap(({ operatorAddress, ownerAddress, services }) => {

@@ -47,7 +47,7 @@ export async function upFileOf(
     Pick<UpFile["chain"], "chainId" | "profile" | "faucet">,
 ): Promise<UpFile> {
   const gateway = `http://127.0.0.1:${ports.gateway}`;
-  const listed = await localGet(`${gateway}/services.json`, 5_000);
+  const listed = await localGet(`${gateway}/services.json`, 60_000);
   if (listed?.status !== 200) {
     throw new AppError("INTERNAL", { message: `${gateway}/services.json did not answer 200.` });
   }

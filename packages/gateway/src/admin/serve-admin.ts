@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import {
+  ByteBudget,
   type Clock,
   ConnectionGuard,
   closeServer,
@@ -21,7 +22,7 @@ import {
   type Random,
   type RequestId,
 } from "@turnpike/base";
-import { ByteBudget, readBody } from "../http/body.ts";
+import { readBody } from "../http/body.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { parseTarget } from "../http/target.ts";
 import { gatewayAdminRequestsTotal } from "../metrics/gateway-metrics.ts";

@@ -1,4 +1,5 @@
 import {
+  type ByteBudget,
   type ClientIpOf,
   clientKey,
   type Deadlines,
@@ -9,7 +10,7 @@ import {
 import type { Service } from "@turnpike/catalogue";
 import { endOutcome, endRefused, type UnpaidAttempt, type UnpaidLimit } from "@turnpike/payment";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
-import { type ByteBudget, readBody } from "../http/body.ts";
+import { readBody } from "../http/body.ts";
 import { canDiscard, type Exchange } from "../http/request.ts";
 import type { RequestRunner } from "../http/request-runner.ts";
 import { sendContinue } from "../http/server.ts";

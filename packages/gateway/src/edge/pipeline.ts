@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import {
+  type ByteBudget,
   type Clock,
   type ErrorCode,
   errorRow,
@@ -32,7 +33,7 @@ import {
   type SchemaCheck,
 } from "@turnpike/protocol";
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
-import type { BodyResult, ByteBudget } from "../http/body.ts";
+import type { BodyResult } from "../http/body.ts";
 import type { RequestContext } from "../http/request.ts";
 import { gatewaySoldBytes } from "../metrics/gateway-metrics.ts";
 import { StageTimer } from "./stage-timer.ts";

@@ -1,8 +1,16 @@
-import { andThen, type ClientIpOf, type Clock, type Deadlines, type MaybePromise, withCleanup } from "@turnpike/base";
+import {
+  andThen,
+  type ByteBudget,
+  type ClientIpOf,
+  type Clock,
+  type Deadlines,
+  type MaybePromise,
+  withCleanup,
+} from "@turnpike/base";
 import { isHostLabel, type Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
-import { type ByteBudget, readBody } from "../http/body.ts";
+import { readBody } from "../http/body.ts";
 import type { Exchange } from "../http/request.ts";
 import type { RequestRunner, RequestSlot } from "../http/request-runner.ts";
 import { codeAnswer, rpcAnswer, rpcError } from "../http/rpc-answer.ts";

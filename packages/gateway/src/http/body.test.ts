@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { ByteBudget } from "@turnpike/base";
 import { openRaw, type RawClient } from "@turnpike/testkit";
 import { paymentHeader, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { ByteBudget } from "./body.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
 const LENGTH = 60_000;

@@ -7,6 +7,7 @@ import {
   type Log,
   type MaybePromise,
   type Metrics,
+  type WriteBufferBudget,
 } from "@turnpike/base";
 import { gatewayLimitedTotal, gatewayRequestSeconds, gatewayRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
@@ -15,7 +16,6 @@ import { canDiscard, type Exchange, type RouteGroup } from "./request.ts";
 import type { RequestObserver, ResponseSummary } from "./request-observer.ts";
 import { codeAnswer } from "./rpc-answer.ts";
 import type { Streamed } from "./stream-body.ts";
-import type { WriteBufferBudget } from "./write-buffer-budget.ts";
 
 /** Running requests of each route group, over all configurations. */
 export type RunningCounts = Record<RouteGroup, number>;

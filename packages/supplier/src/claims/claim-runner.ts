@@ -33,6 +33,7 @@ import {
   supplierRewardsUpoktTotal,
   supplierSessionsTotal,
   supplierSettledUpoktTotal,
+  supplierSettlementDelayBlocks,
   supplierUnsettledSessions,
 } from "../metrics.ts";
 import {
@@ -45,7 +46,7 @@ import {
   sendHeights,
 } from "./next-action.ts";
 import { OperatorTxs, type WantedMessage } from "./operator-txs.ts";
-import { type Settlements, settlementKey, settlementsOf } from "./settlement-events.ts";
+import { SettlementSearches } from "./settlement-search.ts";
 
 export interface ClaimRunnerOptions {
   /** The operator's key, which signs claims and proofs. */
@@ -75,25 +76,19 @@ export interface ClaimRunnerModules {
 
 const CLAIM_GAS = 150_000n;
 const PROOF_GAS = 400_000n;
-/** So many blocks after a settlement its events count as gone when the node says that it has none. */
-const SETTLEMENT_PATIENCE_BLOCKS = 3n;
-/**
- * What CometBFT says of a block whose results it has pruned or never stored. Any other error may pass, and a session whose
- * settlement counts as unknown is never looked at again.
- */
-const RESULTS_NOT_KEPT = /is not available, lowest height|could not find results for height|is not persisting/;
-/** Longest pause between two questions for the same settlement. */
-const LONGEST_SETTLEMENT_PAUSE_BLOCKS = 16n;
-/** Most steps of one session at one block: each leads to the next phase. */
-const MOST_STEPS = 12;
+/** Maximum number of steps of one session at one block: each leads to the next phase. */
+const MAX_STEPS = 12;
 
 interface Asked {
   readonly newest: BlockMark;
   /** By session id; undefined when the node could not be asked. */
   readonly claims: ReadonlyMap<string, ChainClaim> | undefined;
+  /** False when there may be claims that the list does not have. */
+  readonly isWhole: boolean;
   readonly claimsHeightBlocks: bigint;
   readonly proofParams: proof.Params | undefined;
-  readonly settlements: ReadonlyMap<bigint, Settlements | "gone">;
+  /** By session id. */
+  readonly settlements: ReadonlyMap<string, SettlementFact>;
 }
 
 interface Wanted {
@@ -115,8 +110,7 @@ export class ClaimRunner implements AsyncDisposable {
   readonly #listening: Disposable;
   readonly #ended = new AbortController();
   readonly #checked = new Set<string>();
-  /** By height: settlements that the node did not answer for, and when it is asked again. */
-  readonly #unanswered = new Map<bigint, { readonly pauseBlocks: bigint; readonly againAtBlocks: bigint }>();
+  readonly #searches: SettlementSearches;
   #newest: BlockMark | undefined;
   #work: Promise<void> | undefined;
   #processedBlocks = 0n;
@@ -140,6 +134,8 @@ export class ClaimRunner implements AsyncDisposable {
       },
       { client, log: this.#log, metrics, faults, signal: this.#ended.signal },
     );
+    const { queries } = modules;
+    this.#searches = new SettlementSearches({ client, queries, log: this.#log, signal: this.#ended.signal });
     this.#listening = head.onBlock((mark) => this.#heard(mark));
     if (head.newest !== undefined) this.#heard(head.newest);
   }
@@ -193,6 +189,10 @@ export class ClaimRunner implements AsyncDisposable {
         this.#log.error({ cause, session: session.name }, "a session could not be brought further");
       }
     }
+    for (const session of sessions) {
+      const settlementSearch = this.#searches.unstored(session);
+      if (settlementSearch !== undefined) await this.#writeDown(session, { settlementSearch });
+    }
     await this.#sendClaims(wanted.claims, newest);
     await this.#sendProofs(wanted.proofs, newest);
     await store.prune(address);
@@ -216,68 +216,33 @@ export class ClaimRunner implements AsyncDisposable {
     const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
     const isChoosy = this.#options.skipUnprofitableClaims;
     const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams, signal }) : undefined;
-    const settled = new Set(
-      needs.filter(({ needed }) => needed.settlement).map(({ session }) => session.head.terms.windows.settlementHeight),
-    );
-    for (const height of this.#unanswered.keys()) if (!settled.has(height)) this.#unanswered.delete(height);
-    const settlements = new Map<bigint, Settlements | "gone">();
-    for (const height of settled) {
-      const found = await this.#settlementsAt(height, heightBlocks);
-      if (found !== undefined) settlements.set(height, found);
-    }
-    const found = claims?.ok === true ? claims.value : undefined;
+    const answer = claims?.ok === true ? claims.value : undefined;
+    const chainClaims =
+      answer &&
+      new Map(
+        answer.claims.map(({ sessionHeader, rootHash, proofValidationStatus: status }) => [
+          sessionHeader?.sessionId ?? "",
+          { rootHash, status },
+        ]),
+      );
+    const claimsHeightBlocks = answer?.heightBlocks ?? 0n;
     return {
       newest,
-      claims:
-        found &&
-        new Map(
-          found.claims.map(({ sessionHeader, rootHash, proofValidationStatus: status }) => [
-            sessionHeader?.sessionId ?? "",
-            { rootHash, status },
-          ]),
-        ),
-      claimsHeightBlocks: found?.heightBlocks ?? 0n,
+      claims: chainClaims,
+      isWhole: answer?.isWhole ?? false,
+      claimsHeightBlocks,
       proofParams: params?.ok === true ? params.value : undefined,
-      settlements,
+      settlements: await this.#searches.advance({
+        sessions: needs.filter(({ needed }) => needed.settlement).map(({ session }) => session),
+        newestBlocks: heightBlocks,
+        claims: chainClaims,
+        claimsHeightBlocks,
+      }),
     };
   }
 
-  /** What a block settled; undefined when the node does not say, and is asked again after a pause. */
-  async #settlementsAt(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
-    const before = this.#unanswered.get(heightBlocks);
-    if (before !== undefined && newestBlocks < before.againAtBlocks) return undefined;
-    const found = await this.#askSettlements(heightBlocks, newestBlocks);
-    if (found === undefined) {
-      const doubled = (before?.pauseBlocks ?? 0n) * 2n || 1n;
-      const pauseBlocks = doubled < LONGEST_SETTLEMENT_PAUSE_BLOCKS ? doubled : LONGEST_SETTLEMENT_PAUSE_BLOCKS;
-      this.#unanswered.set(heightBlocks, { pauseBlocks, againAtBlocks: newestBlocks + pauseBlocks });
-    } else this.#unanswered.delete(heightBlocks);
-    return found;
-  }
-
-  async #askSettlements(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
-    try {
-      const answer = await this.#modules.client.call(
-        "block_results",
-        { height: `${heightBlocks}` },
-        this.#ended.signal,
-      );
-      if (answer.ok) {
-        const events = answer.result.finalize_block_events;
-        return settlementsOf(heightBlocks, Array.isArray(events) ? events : []);
-      }
-      const text = answer.error.data || answer.error.message;
-      this.#log.warn({ heightBlocks, text }, "the events of a settlement cannot be read");
-      const isGone = RESULTS_NOT_KEPT.test(text) && newestBlocks > heightBlocks + SETTLEMENT_PATIENCE_BLOCKS;
-      return isGone ? "gone" : undefined;
-    } catch (cause) {
-      this.#log.warn({ cause, heightBlocks }, "the events of a settlement cannot be asked for");
-      return undefined;
-    }
-  }
-
   async #advance(session: SessionEvidence, asked: Asked, wanted: Wanted): Promise<void> {
-    for (let step = 0; step < MOST_STEPS; step++) {
+    for (let step = 0; step < MAX_STEPS; step++) {
       await this.#checkEvidence(session, asked.newest.heightBlocks);
       const { inFlight, state, head } = session;
       const chain = await this.#factsOf(session, asked);
@@ -305,24 +270,16 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   async #factsOf({ head, state }: SessionEvidence, asked: Asked): Promise<ChainFacts> {
-    const { newest, claims, claimsHeightBlocks, settlements } = asked;
+    const { newest, claims, isWhole, claimsHeightBlocks, settlements } = asked;
     const { sessionId } = head.header;
-    const { windows } = head.terms;
     const claim = claims?.get(sessionId);
-    const settled = settlements.get(windows.settlementHeight);
-    const outcome = settled === "gone" ? undefined : settled?.get(settlementKey(head));
-    const settlement: SettlementFact | undefined =
-      outcome !== undefined
-        ? { kind: "outcome", outcome }
-        : settled === undefined
-          ? undefined
-          : { kind: settled === "gone" ? "gone" : "none" };
+    const isKnown = claim !== undefined || (claims !== undefined && isWhole);
     const isAsked = neededFacts(head, state, newest.heightBlocks).isProofRequired;
     return {
       heightBlocks: newest.heightBlocks,
-      onChain: claims === undefined ? undefined : { heightBlocks: claimsHeightBlocks, claim },
+      onChain: isKnown ? { heightBlocks: claimsHeightBlocks, claim } : undefined,
       isProofRequired: isAsked ? await this.#isProofRequired(head, state, asked, claim) : undefined,
-      settlement,
+      settlement: settlements.get(sessionId),
     };
   }
 
@@ -539,10 +496,15 @@ export class ClaimRunner implements AsyncDisposable {
     const { queries, store } = this.#modules;
     const operator = address;
     this.#metrics.set(supplierClaimsHeightBlocks, Number(heightBlocks), { operator });
-    const phases = store.sessions(address).map(({ state }) => state.phase);
+    const sessions = store.sessions(address);
+    const phases = sessions.map(({ state }) => state.phase);
     for (const phase of ["open", "sealed", "claimed", "proven"] as const) {
       this.#metrics.set(supplierUnsettledSessions, phases.filter((one) => one === phase).length, { operator, phase });
     }
+    const delayBlocks = sessions
+      .filter(({ state }) => state.outcome === undefined)
+      .reduce((longest, { head }) => Math.max(longest, Number(heightBlocks - head.terms.windows.settlementHeight)), 0);
+    this.#metrics.set(supplierSettlementDelayBlocks, delayBlocks, { operator });
     const balance = await queries.balance(address, { signal: this.#ended.signal });
     if (!balance.ok) return;
     this.#metrics.set(supplierBalanceUpokt, Number(balance.value), { operator });

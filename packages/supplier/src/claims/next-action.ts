@@ -9,7 +9,10 @@ export interface ChainClaim {
   readonly status: number;
 }
 
-/** What the settlement's block says of a session; `none`: nothing; `gone`: the node does not keep that block's events. */
+/**
+ * Settlement of a claim that is not on the chain any more. `none`: no block has an event about it; `gone`: no block that the
+ * node keeps has one.
+ */
 export type SettlementFact =
   | { readonly kind: "outcome"; readonly outcome: SessionOutcome }
   | { readonly kind: "none" | "gone" };
@@ -91,7 +94,7 @@ function finish(outcome: SessionOutcome): Action {
   return { kind: "note", change: { phase: outcome.kind, outcome } };
 }
 
-/** The end of a session whose settlement's block is there. */
+/** The end of a session that is due, once the chain shows how its claim was settled. */
 function settled(state: SessionState, { heightBlocks, settlement }: ChainFacts): Action {
   if (settlement === undefined) return WAIT;
   if (settlement.kind === "outcome") return finish(settlement.outcome);
@@ -99,7 +102,7 @@ function settled(state: SessionState, { heightBlocks, settlement }: ChainFacts):
     const text =
       settlement.kind === "none"
         ? "No block of the claim window has the claim."
-        : "The claim was not seen on the chain, and the node does not keep the block of its settlement.";
+        : "The claim was not seen on the chain, and the node does not keep the blocks that may have settled it.";
     return lost({ heightBlocks, why: "claim-window-missed", text });
   }
   return lost({ heightBlocks, why: "settlement-unknown", text: "The node does not say how the claim was settled." });
@@ -201,6 +204,8 @@ export function neededFacts(head: SessionHead, { phase, isProofRequired }: Sessi
   return {
     onChain:
       ((isSealed || phase === "open") && height >= claimFrom) ||
+      // A claim that waits for a later block is still there.
+      (isClaimed && isOver) ||
       (isClaimed && ((height >= claimFrom && height <= claimTo) || (isProofTime && isProofRequired !== false))),
     // A parameter may change so that a proof is required after all.
     isProofRequired: isProofTime,

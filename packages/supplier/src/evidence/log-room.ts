@@ -32,10 +32,20 @@ function isOver({ state: { finishedAtMs, outcome } }: SessionEvidence): boolean 
   return finishedAtMs !== undefined && !(outcome?.kind === "lost" && outcome.why === "evidence-damaged");
 }
 
+/** Room that the last measurement left, less what was written since. */
+interface Room {
+  freeBytes: number;
+  readonly maxApplicationBytes: number;
+  /** Bytes of the logs of each application. */
+  readonly applications: Map<string, number>;
+}
+
+const UNMEASURED: Room = { freeBytes: 0, maxApplicationBytes: 0, applications: new Map() };
+
 /**
- * Room for relay logs on a supplier's disk, measured once a second. Where it is short, logs of settled sessions are removed
- * before their time, the oldest first; a relay is refused only when that is not enough. Without a bound for each, one
- * application with large answers would take the room of all others.
+ * Room for relay logs on a supplier's disk, measured once a second; what is written meanwhile is subtracted. Where it is short,
+ * logs of settled sessions are removed before their time, the oldest first; a relay is refused only when that is not enough.
+ * Without a bound for each, one application with large requests would take the room of all others.
  */
 export class LogRoom {
   readonly #options: LogRoomOptions;
@@ -43,7 +53,15 @@ export class LogRoom {
   readonly #log: Log;
   #hasRoom = true;
   #overShare: ReadonlySet<string> = new Set();
+  #room = UNMEASURED;
+  /** Bytes of the largest relay of each application that the disk had no room for since the last measurement. */
+  #wanted = new Map<string, number>();
+  /** Those that its own part had no room for. */
+  #wantedOf = new Map<string, number>();
+  /** Bytes of records that are being written, by application. */
+  readonly #unwritten = new Map<string, number>();
   #measuredAtMs = Number.NEGATIVE_INFINITY;
+  #measuring: Promise<void> | undefined;
 
   constructor(options: LogRoomOptions, modules: LogRoomModules) {
     this.#options = options;
@@ -56,37 +74,74 @@ export class LogRoom {
     const nowMs = this.#modules.clock.monotonicMs();
     if (nowMs - this.#measuredAtMs >= LOOK_MS) {
       this.#measuredAtMs = nowMs;
-      await this.#measure();
+      this.#measuring ??= this.#measure().finally(() => {
+        this.#measuring = undefined;
+      });
+      await this.#measuring;
+    } else if (this.#room === UNMEASURED) await this.#measuring;
+    if (!this.#hasRoom || this.#wanted.has(applicationAddress)) return "disk";
+    return this.#overShare.has(applicationAddress) || this.#wantedOf.has(applicationAddress) ? "share" : "room";
+  }
+
+  /**
+   * Acquires room for a record that is about to be written. Returns a function that ends the write, successful or not, or undefined
+   * where there is no room: then no further relay of the application begins before the next measurement.
+   */
+  acquire(applicationAddress: string, bytes: number): (() => void) | undefined {
+    const { freeBytes, applications, maxApplicationBytes } = this.#room;
+    const applicationBytes = (applications.get(applicationAddress) ?? 0) + bytes;
+    const isOverShare = applicationBytes > maxApplicationBytes;
+    if (isOverShare || bytes > freeBytes) {
+      const wanted = isOverShare ? this.#wantedOf : this.#wanted;
+      wanted.set(applicationAddress, Math.max(wanted.get(applicationAddress) ?? 0, bytes));
+      return undefined;
     }
-    if (!this.#hasRoom) return "disk";
-    return this.#overShare.has(applicationAddress) ? "share" : "room";
+    this.#room.freeBytes -= bytes;
+    applications.set(applicationAddress, applicationBytes);
+    this.#addUnwritten(applicationAddress, bytes);
+    return () => this.#addUnwritten(applicationAddress, -bytes);
+  }
+
+  #addUnwritten(applicationAddress: string, bytes: number): void {
+    const sum = (this.#unwritten.get(applicationAddress) ?? 0) + bytes;
+    if (sum === 0) this.#unwritten.delete(applicationAddress);
+    else this.#unwritten.set(applicationAddress, sum);
   }
 
   async #measure(): Promise<void> {
     const { folder, leastFreeBytes, maxApplicationShare } = this.#options;
     const { freeBytes = freeBytesOf, sessions: all } = this.#modules;
+    const wantedBytes = Math.max(0, ...this.#wanted.values());
+    const wantedOf = this.#wantedOf;
+    this.#wanted = new Map();
+    this.#wantedOf = new Map();
     const free = (): Promise<number> => freeBytes(folder).catch(() => Number.POSITIVE_INFINITY);
-    let roomBytes = (await free()) - leastFreeBytes;
+    const unwrittenBytes = (): number => [...this.#unwritten.values()].reduce((sum, bytes) => sum + bytes, 0);
+    const room = async (): Promise<number> => (await free()) - leastFreeBytes - unwrittenBytes();
+    let roomBytes = await room();
     const sessions = [...all()].filter(({ logBytes }) => logBytes > 0);
-    if (roomBytes < 0 && (await this.#removeOldest(sessions, -roomBytes)) > 0)
-      roomBytes = (await free()) - leastFreeBytes;
+    if (roomBytes < wantedBytes && (await this.#removeOldest(sessions, wantedBytes - roomBytes)) > 0)
+      roomBytes = await room();
     this.#report(roomBytes);
-    const bytes = new Map<string, number>();
-    let totalBytes = 0;
+    const applications = new Map(this.#unwritten);
     for (const session of sessions) {
       const application = applicationOf(session);
-      bytes.set(application, (bytes.get(application) ?? 0) + session.logBytes);
-      totalBytes += session.logBytes;
+      applications.set(application, (applications.get(application) ?? 0) + session.logBytes);
     }
-    const maxBytes = Math.max(0, roomBytes + totalBytes) * maxApplicationShare;
+    const totalBytes = [...applications.values()].reduce((sum, bytes) => sum + bytes, 0);
+    const maxApplicationBytes = Math.max(0, roomBytes + totalBytes) * maxApplicationShare;
     const over = new Set<string>();
-    for (const [application, logBytes] of bytes) {
-      if (logBytes <= maxBytes) continue;
+    this.#room = { freeBytes: roomBytes, maxApplicationBytes, applications };
+    for (const [application, bytes] of applications) {
+      const excessBytes = bytes + (wantedOf.get(application) ?? 0) - maxApplicationBytes;
+      if (excessBytes <= 0) continue;
       const ofApplication = sessions.filter((session) => applicationOf(session) === application);
-      const removedBytes = await this.#removeOldest(ofApplication, logBytes - maxBytes);
-      if (logBytes - removedBytes > maxBytes) over.add(application);
+      const removedBytes = await this.#removeOldest(ofApplication, excessBytes);
+      this.#room.freeBytes += removedBytes;
+      applications.set(application, (applications.get(application) ?? 0) - removedBytes);
+      if (bytes - removedBytes > maxApplicationBytes) over.add(application);
     }
-    this.#reportShares(over, maxBytes);
+    this.#reportShares(over, maxApplicationBytes);
   }
 
   /** Removes settled logs until so many bytes are free; returns how many are. */

@@ -419,6 +419,7 @@ export class RelayStore implements AsyncDisposable {
     return {
       log: this.#log,
       randomSalt: () => randomBytes(SALT_BYTES).readUInt32LE(),
+      acquireRoom: (applicationAddress, bytes) => this.#room.acquire(applicationAddress, bytes),
       ...(writeAll === undefined ? {} : { writeAll }),
     };
   }

@@ -25,6 +25,8 @@ export interface SessionEvidenceModules {
   readonly log?: Log;
   /** A random unsigned number of 32 bits. */
   readonly randomSalt: () => number;
+  /** Acquires room on the disk for a record of an application: returns a function that ends the write, or undefined without room. */
+  readonly acquireRoom?: (applicationAddress: string, bytes: number) => (() => void) | undefined;
   /** Only tests give another one. */
   readonly writeAll?: WriteAll;
 }
@@ -245,7 +247,10 @@ export class SessionEvidence {
   }
 
   async #write(key: Uint8Array, relay: Uint8Array): Promise<AppendResult> {
-    const at = await this.#relays?.append(RECORD.relay, relay);
+    const { acquireRoom } = this.#modules;
+    const written = acquireRoom?.(this.head.header.applicationAddress, HEADER_BYTES + relay.length);
+    if (acquireRoom !== undefined && written === undefined) return "full";
+    const at = await this.#relays?.append(RECORD.relay, relay).finally(written);
     const mined = this.#mined;
     if (at === undefined || mined === undefined) return "full";
     mined.add(key, relay, at, this.head.terms.computeUnitsPerRelay);

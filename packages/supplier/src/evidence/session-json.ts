@@ -1,6 +1,14 @@
 import { bytesToHex, hexToBytes, isRecord } from "@turnpike/base";
 import type { SessionHeader, SessionWindows } from "@turnpike/protocol";
-import type { LossReason, RelayCounts, SessionHead, SessionOutcome, SessionPhase, SessionState } from "./types.ts";
+import type {
+  LossReason,
+  RelayCounts,
+  SessionHead,
+  SessionOutcome,
+  SessionPhase,
+  SessionState,
+  SettlementSearch,
+} from "./types.ts";
 
 const FORMAT = 1;
 const PHASES: readonly SessionPhase[] = ["open", "sealed", "claimed", "proven", "settled", "lost"];
@@ -128,6 +136,15 @@ function outcomeOf(value: unknown): SessionOutcome {
   };
 }
 
+function searchOf(value: unknown): SettlementSearch {
+  const from = record(value);
+  return {
+    readToBlocks: whole(from.readToBlocks),
+    ...(from.absentAtBlocks === undefined ? {} : { absentAtBlocks: whole(from.absentAtBlocks) }),
+    ...(from.isIncomplete === true ? { isIncomplete: true } : {}),
+  };
+}
+
 function stateOf(value: unknown): SessionState {
   const from = record(value);
   const phase = PHASES.find((known) => known === from.phase);
@@ -148,6 +165,7 @@ function stateOf(value: unknown): SessionState {
         }),
     ...(from.claimedHeightBlocks === undefined ? {} : { claimedHeightBlocks: whole(from.claimedHeightBlocks) }),
     ...(from.provenHeightBlocks === undefined ? {} : { provenHeightBlocks: whole(from.provenHeightBlocks) }),
+    ...(from.settlementSearch === undefined ? {} : { settlementSearch: searchOf(from.settlementSearch) }),
     ...(from.isClaimSent === true ? { isClaimSent: true } : {}),
     ...(typeof from.isProofRequired === "boolean" ? { isProofRequired: from.isProofRequired } : {}),
     ...(from.finishedAtMs === undefined ? {} : { finishedAtMs: count(from.finishedAtMs) }),

@@ -117,6 +117,16 @@ export type SessionOutcome =
       readonly penaltyUpokt: bigint;
     };
 
+/** Progress of the search for the block that settles a session's claim. */
+export interface SettlementSearch {
+  /** Height up to which no block settled the claim, as far as their events could be read. */
+  readonly readToBlocks: bigint;
+  /** Height of the first state that was read without the claim: a block up to it has removed it. */
+  readonly absentAtBlocks?: bigint;
+  /** True when the node had not kept the events of a block. */
+  readonly isIncomplete?: boolean;
+}
+
 /** How far a session is. */
 export type SessionPhase = "open" | "sealed" | "claimed" | "proven" | "settled" | "lost";
 
@@ -133,6 +143,8 @@ export interface SessionState {
   readonly isProofRequired?: boolean;
   /** Height of the state in which the proof was first seen as valid. */
   readonly provenHeightBlocks?: bigint;
+  /** From the height of its settlement on, until it has an outcome. */
+  readonly settlementSearch?: SettlementSearch;
   readonly outcome?: SessionOutcome;
   /** When the outcome was known: milliseconds since 1970, by this machine's clock. */
   readonly finishedAtMs?: number;

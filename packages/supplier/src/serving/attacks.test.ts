@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { application, createMessage, packAny } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
+import { virtualClock } from "@turnpike/testkit";
 import { chainParty } from "@turnpike/testkit/chain";
 import { type ServedRig, serveRig } from "../../test/served-rig.ts";
 import { startBackEnd, startCounting, THREE_RELAYS } from "../../test/serving-rig.ts";
@@ -373,5 +374,60 @@ suite("attacks on a supplier's pay", () => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => served.send(served.sign(header))));
     assert.ok(answers.every(({ status }) => status === 200));
     assert.equal(asked, 0);
+  });
+
+  test("large requests of some applications, sent at once, take their part of the disk and leave the reserve", async () => {
+    await using backEnd = await startCounting();
+    const clock = virtualClock();
+    const applications = Object.fromEntries(
+      ["a", "b", "c", "d", "e", "honest"].map((name) => [name, { service: "eth", gateways: ["gateway"] }]),
+    );
+    const leastFreeBytes = 2_000_000;
+    const capacityBytes = leastFreeBytes + 4_000_000;
+    const logs = () => rig.running.store.sessions(rig.running.operator);
+    const bytesOf = (names: readonly string[]): number => {
+      const addresses = names.map((name) => chainParty(name).address);
+      const ofThem = logs().filter(({ head }) => addresses.includes(head.header.applicationAddress));
+      return ofThem.reduce((sum, { logBytes }) => sum + logBytes, 0);
+    };
+    const freeBytes = async (): Promise<number> => capacityBytes - bytesOf(Object.keys(applications));
+    await using rig = await SupplierRig.start(
+      { applications },
+      { clock, freeBytes, store: { leastFreeBytes, keepLogsMs: 3_600_000 } },
+    );
+    await using served = await serveRig(rig, backEnd.url);
+    const large = (at: number): string => JSON.stringify({ method: "m", id: at, params: ["x".repeat(100_000)] });
+    /** Sends relays at once, all within the second for which free space is not measured again. */
+    const attack = async (name: string, count: number): Promise<number> => {
+      const header = await rig.header(name);
+      const answers = await Promise.all(
+        Array.from({ length: count }, (_, at) => served.send(served.sign(header, large(at), { application: name }))),
+      );
+      return answers.filter(({ status }) => status === 200).length;
+    };
+    assert.equal(await attack("a", 30), 9, "relays of 100 kB in a quarter of 4 MB");
+    assert.ok(bytesOf(["a"]) <= 1_000_000, `${bytesOf(["a"])} bytes`);
+    for (const name of ["b", "c"]) assert.equal(await attack(name, 30), 9);
+    const honest = async () => served.send(served.sign(await rig.header("honest"), "{}", { application: "honest" }));
+    assert.equal((await honest()).status, 200);
+    for (const name of ["d", "e"]) await attack(name, 30);
+    const attackers = ["a", "b", "c", "d", "e"];
+    assert.ok(bytesOf([...attackers, "honest"]) <= 4_000_000, "the reserve is left");
+    assert.ok(backEnd.asked() <= 5 * 30 + 1);
+    const worked = backEnd.asked();
+    await attack("a", 30);
+    assert.equal(backEnd.asked(), worked, "no work for relays that cannot be written down");
+    // Logs of settled sessions are kept for an hour, and leave early where there is no room.
+    const states = () => logs().map(({ state: { outcome } }) => outcome?.kind);
+    await rig.reach(22n);
+    assert.deepEqual(states(), Array(6).fill("settled"));
+    assert.ok(bytesOf(attackers) > 3_500_000);
+    clock.advance(1_000);
+    assert.equal(await attack("a", 5), 5);
+    assert.equal((await honest()).status, 200);
+    assert.ok(bytesOf(attackers) <= 4_000_000, `${bytesOf(attackers)} bytes`);
+    clock.advance(3_600_000);
+    await rig.block();
+    assert.ok(bytesOf(attackers) < 600_000, `${bytesOf(attackers)} bytes are left an hour after settlement`);
   });
 });

@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, test } from "node:test";
@@ -80,6 +89,21 @@ suite("the journal of turnpike mcp", () => {
     const fresh = beginSession(again);
     assert.deepEqual([fresh.usedMicroUsd, fresh.since], [0n, undefined]);
     await again.journal[Symbol.asyncDispose]();
+  });
+
+  test("attack: a link in place of the session's record leads to no other file", async () => {
+    using state = folder();
+    const opened = await openJournal(undefined, BUYER, state.env);
+    const victim = join(state.path, "victim");
+    writeFileSync(victim, "text of the user");
+    for (const suffix of ["", ".new"]) {
+      symlinkSync(victim, `${opened.file}.session${suffix}`);
+      beginSession(opened);
+      assert.equal(readFileSync(victim, "utf8"), "text of the user", suffix);
+      assert.ok(lstatSync(`${opened.file}.session`).isFile());
+      rmSync(`${opened.file}.session`);
+    }
+    await opened.journal[Symbol.asyncDispose]();
   });
 
   test("a session of long ago, or a record that is damaged, is not continued", async () => {

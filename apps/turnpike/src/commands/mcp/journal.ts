@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isAppError, isRecord } from "@turnpike/base";
+import { isRecord } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
 import type { Environment } from "@turnpike/config";
 import { buyerStateFolder } from "../../cli/state-folder.ts";
@@ -10,19 +10,11 @@ import { buyerStateFolder } from "../../cli/state-folder.ts";
 const MAX_JOURNALS = 8;
 /** A session that was cut off longer ago than this is not continued. */
 const SESSION_AGE_MS = 24 * 3_600_000;
-/** SQLite's code for a lock that somebody else holds. */
-const BUSY = 5;
 
 /** A journal that is open, and its file. */
 export interface OpenJournal {
   readonly file: string;
   readonly journal: SpendJournal;
-}
-
-function isInUse(error: unknown): boolean {
-  if (!isAppError(error, "SPEND_JOURNAL")) return false;
-  const { cause } = error;
-  return isRecord(cause) || cause instanceof Error ? (cause as { errcode?: unknown }).errcode === BUSY : false;
 }
 
 /** Where the journals of a buyer are: with the state of `turnpike up` for its gateway, else with the user's state. */
@@ -50,7 +42,7 @@ export async function openJournal(
   buyer: { readonly gateway: string; readonly address: string; readonly local: boolean },
   env: Environment,
 ): Promise<OpenJournal> {
-  const { openSpendJournal } = await import("@turnpike/client");
+  const { isJournalInUse, openSpendJournal } = await import("@turnpike/client");
   if (named !== undefined) return { file: named, journal: await openSpendJournal({ file: named }) };
   const all = filesOf(buyer, env);
   const files = [
@@ -62,7 +54,7 @@ export async function openJournal(
     try {
       return { file, journal: await openSpendJournal({ file }) };
     } catch (error) {
-      if (!isInUse(error)) throw error;
+      if (!isJournalInUse(error)) throw error;
       last = error;
     }
   }
@@ -105,7 +97,9 @@ export function beginSession({ file, journal }: OpenJournal): ProcessSession {
   const record = cutOff ?? { startedAt: new Date(now).toISOString(), chargedMicroUsd };
   const path = recordOf(file);
   const text = JSON.stringify({ startedAt: record.startedAt, chargedMicroUsd: record.chargedMicroUsd.toString() });
-  writeFileSync(`${path}.new`, `${text}\n`, { mode: 0o600 });
+  // A folder from elsewhere may have a link here to another file of the user.
+  rmSync(`${path}.new`, { force: true });
+  writeFileSync(`${path}.new`, `${text}\n`, { mode: 0o600, flag: "wx" });
   renameSync(`${path}.new`, path);
   return {
     // Payments that were open before it began are counted too: rather too much than too little.

@@ -231,7 +231,7 @@ async function buy(
     if (outcome === undefined && openPayment !== undefined) {
       using _document = show(openResult(openPayment, "CANCELLED", "The command was interrupted."), shown);
     }
-    context.kill(outcome?.exitCode ?? exitCode);
+    context.kill(outcome?.exitCode ?? (openPayment === undefined ? exitCode : UNKNOWN));
   });
   await using client = clientOf((payment) => {
     openPayment = payment;

@@ -214,6 +214,20 @@ suite("turnpike pay, ended while a paid call waits", () => {
     });
   }
 
+  test("attack: a second signal ends with the code of an open payment, as the first does", async () => {
+    await using seller = await startHostileSeller(SELLER_MODES["timing-no-answer"]);
+    for (const more of [[], ["--json"]]) {
+      const { env } = buyerOf(seller);
+      const { child, ended } = spawnPay([...CALL, ...more], env);
+      await seller.whenAnswered(more.length + 1);
+      child.kill("SIGINT");
+      child.kill("SIGTERM");
+      const { code, out, err } = await ended;
+      assert.equal(code, 5, err);
+      if (more.length > 0) assert.equal((JSON.parse(out) as Facts).state, "open");
+    }
+  });
+
   test("attack: SIGKILL: the same call presents the same payment; with --json a signal leaves one document", async () => {
     await using seller = await startHostileSeller(SELLER_MODES["timing-no-answer"]);
     const { env } = buyerOf(seller);
@@ -270,7 +284,7 @@ suite("turnpike pay, ended while a paid call waits", () => {
     assert.equal(same.code, 1);
     assert.match(
       same.err,
-      /^error SPEND_JOURNAL: .* in use by another process, .*nothing was signed\. .*--no-journal goes without/,
+      /^error SPEND_JOURNAL: The same call is under way in another process, .*nothing was signed\.\nRun it again when/,
     );
     assert.equal(seller.signatures().length, 1);
     seller.mode = SELLER_MODES.honest ?? seller.mode;

@@ -51,14 +51,18 @@ async function removeOld(folder: string, nowMs: number): Promise<void> {
  * wait for its lock. It is removed when no payment in it can be presented again.
  */
 async function defaultJournal(call: JournaledCall, env: Environment): Promise<CallJournal> {
-  const { openSpendJournal } = await import("@turnpike/client");
+  const { isJournalInUse, openSpendJournal } = await import("@turnpike/client");
   const { gateway, address, service, body } = call;
   const identity = JSON.stringify([gateway, address.toLowerCase(), service, body ?? null]);
   const name = createHash("sha256").update(identity).digest("hex").slice(0, 32);
   const file = join(buyerStateFolder("pay", call, env), `${name}.jsonl`);
   const journal = await openSpendJournal({ file, isRemovedWhenDone: true }).catch((cause: unknown) => {
     if (!isAppError(cause, "SPEND_JOURNAL")) throw cause;
-    const message = `${cause.message} --journal <file> names another one, and --no-journal goes without.`;
+    if (isJournalInUse(cause)) {
+      const message = `The same call is under way in another process, with the journal ${file}; nothing was signed.`;
+      throw new AppError("SPEND_JOURNAL", { message, advice: "Run it again when that process has ended.", cause });
+    }
+    const message = `${cause.message} With --journal <file> or --no-journal, what is open in it may be paid twice.`;
     throw new AppError("SPEND_JOURNAL", { message, cause });
   });
   await removeOld(dirname(file), Date.now());

@@ -54,7 +54,7 @@ function applicationFault(app: application.Application): string | undefined {
     ({ service, activationHeight, deactivationHeight }) =>
       service === undefined || (deactivationHeight !== 0n && deactivationHeight <= activationHeight),
   );
-  // Settlement may have used up a stake, and a transfer may have joined services: both must come back from an export.
+  // Settlement may have used up a stake, and a transfer of the real chain joins services: both must come back from an export.
   const usedUp = app.unstakeSessionEndHeight !== 0n && app.stake?.denom === STAKE_DENOM && app.stake.amount === "0";
   const services = app.serviceConfigs.length < 2 ? [app.serviceConfigs] : app.serviceConfigs.map((one) => [one]);
   const { unstakeSessionEndHeight, pendingTransfer } = app;

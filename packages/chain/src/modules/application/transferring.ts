@@ -7,12 +7,10 @@ import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { createParsed, type Parsed } from "../../state/parsed.ts";
-import { upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
-import { withServices } from "./service-configs.ts";
-import { getApplication, removeApplication, setApplication, stakeUpokt } from "./state.ts";
+import { getApplication, removeApplication, setApplication } from "./state.ts";
 
 type App = Parsed<application.Application>;
 
@@ -33,14 +31,16 @@ export function transferFault({
   return fail(APPLICATION.duplicateAddress, text).fault;
 }
 
+const destinationExists = (address: string): string =>
+  wrapped(APPLICATION.duplicateAddress, `destination application (${address}) exists`);
+
 /** Runs a transfer's beginning. A second one while one is pending replaces the destination. */
 export function beginTransfer(
   ctx: Context,
   { sourceAddress, destinationAddress }: Parsed<application.MsgTransferApplication>,
 ): Outcome<application.MsgTransferApplicationResponse> {
   if (getApplication(ctx, destinationAddress) !== undefined) {
-    const text = wrapped(APPLICATION.duplicateAddress, `destination application (${destinationAddress}) exists`);
-    return failStatus("FailedPrecondition", text);
+    return failStatus("FailedPrecondition", destinationExists(destinationAddress));
   }
   const found = getApplication(ctx, sourceAddress);
   if (found === undefined) {
@@ -68,78 +68,61 @@ export function beginTransfer(
   return done(createMessage(application.MsgTransferApplicationResponseSchema));
 }
 
-// Each gateway once, at the destination's height where both have it.
-function mergedUndelegations(source: App, destination: App): App["pendingUndelegations"] {
-  const heights = new Map<string, string>();
-  for (const app of [source, destination]) {
-    for (const [height, { gatewayAddresses }] of Object.entries(app.pendingUndelegations)) {
-      for (const gateway of gatewayAddresses) heights.set(gateway, height);
-    }
-  }
-  const merged: Record<string, application.UndelegatingGatewayList> = {};
-  for (const [gateway, height] of [...heights].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const gatewayAddresses = [...(merged[height]?.gatewayAddresses ?? []), gateway];
-    merged[height] = createMessage(application.UndelegatingGatewayListSchema, { gatewayAddresses });
-  }
-  return merged;
-}
-
-function lowerLimit(source: App, destination: App): App["perSessionSpendLimit"] {
-  const a = source.perSessionSpendLimit;
-  const b = destination.perSessionSpendLimit;
-  if (a === undefined || b === undefined) return a ?? b;
-  return BigInt(a.amount) < BigInt(b.amount) ? a : b;
-}
-
-/** An application that takes another in: stakes, delegations and services of both, the lower spend limit. */
-function merged(ctx: Context, source: App, destination: App): App {
-  const delegatees = new Set([...destination.delegateeGatewayAddresses, ...source.delegateeGatewayAddresses]);
-  const services = [...destination.serviceConfigs];
-  for (const config of source.serviceConfigs) {
-    if (!services.some(({ serviceId }) => serviceId === config.serviceId)) services.push(config);
-  }
-  const both: App = {
-    ...destination,
-    stake: upokt(stakeUpokt(source) + stakeUpokt(destination)),
-    delegateeGatewayAddresses: [...delegatees],
-    pendingUndelegations: mergedUndelegations(source, destination),
-    perSessionSpendLimit: lowerLimit(source, destination),
-  };
-  return withServices(ctx, both, services);
-}
-
-function renamed(source: App, address: AccountAddress): App {
+/**
+ * A source's record under the destination's address. Its gateways stay behind: they were not chosen by the key that signs there
+ * from now on, and could spend what that key adds to the stake. The source's own sessions are settled by now.
+ */
+function moved(source: App, address: AccountAddress): App {
   const serviceConfigHistory = source.serviceConfigHistory.map((one) => ({ ...one, applicationAddress: address }));
-  return { ...source, address, serviceConfigHistory, pendingTransfer: undefined };
+  return {
+    ...source,
+    address,
+    serviceConfigHistory,
+    delegateeGatewayAddresses: [],
+    pendingUndelegations: {},
+    pendingTransfer: undefined,
+  };
 }
 
-/** Ends a transfer whose height has come: the destination takes all over, or the source keeps it when it unbonds by now. */
+/** The reason that a transfer whose height has come moves nothing; undefined when it moves its source. */
+function transferEndFault(ctx: Context, source: App, destination: AccountAddress): string | undefined {
+  if (source.unstakeSessionEndHeight !== 0n) {
+    const text = `cannot transfer stake of unbonding source application (${source.address})`;
+    return wrapped(APPLICATION.isUnstaking, text);
+  }
+  return getApplication(ctx, destination) === undefined ? undefined : destinationExists(destination);
+}
+
+/**
+ * Ends a transfer whose height has come: the destination takes all over, or the source retains it when it unbonds by now, or when
+ * the destination was staked in the meantime. Others begin transfers without the destination's consent, so that nothing of
+ * theirs joins what its own key staked.
+ */
 export function endTransfer(ctx: Context, source: App, endHeight: bigint): void {
   if (source.pendingTransfer === undefined) return;
   const { destinationAddress } = source.pendingTransfer;
   const sourceAddress = source.address;
   const sessionEndHeight = sessionEnd(ctx);
-  if (source.unstakeSessionEndHeight !== 0n) {
-    const kept = { ...source, pendingTransfer: undefined };
-    setApplication(ctx, kept);
-    const text = `cannot transfer stake of unbonding source application (${sourceAddress})`;
+  const error = transferEndFault(ctx, source, destinationAddress);
+  if (error !== undefined) {
+    const sourceApplication = { ...source, pendingTransfer: undefined };
+    setApplication(ctx, sourceApplication);
     emit(ctx, application.EventTransferErrorSchema, {
       sourceAddress,
       destinationAddress,
-      sourceApplication: kept,
+      sourceApplication,
       sessionEndHeight,
-      error: wrapped(APPLICATION.isUnstaking, text),
+      error,
     });
     return;
   }
-  const found = getApplication(ctx, destinationAddress);
-  const destination = found === undefined ? renamed(source, destinationAddress) : merged(ctx, source, found);
+  const destinationApplication = moved(source, destinationAddress);
   removeApplication(ctx, sourceAddress);
-  setApplication(ctx, destination);
+  setApplication(ctx, destinationApplication);
   emit(ctx, application.EventTransferEndSchema, {
     sourceAddress,
     destinationAddress,
-    destinationApplication: destination,
+    destinationApplication,
     sessionEndHeight,
     transferEndHeight: endHeight,
   });

@@ -5,6 +5,7 @@ import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
 import { accountBytes, addressFault } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
+import { MAX_UNBONDING_BYTES, withinEventBytes } from "../../state/event-bytes.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
 import { type Parsed, parsedRecord } from "../../state/parsed.ts";
@@ -54,11 +55,12 @@ function init(ctx: Context, { params = DEFAULT_GATEWAY_PARAMS, gatewayList }: ga
   if (lacking !== undefined) throw invalid(lacking);
 }
 
+// Those above the maximum of a block go at the end of the next session.
 // By the parameters at the unstaking, so that a later change does not move the end (x/gateway/keeper/unbond_gateways.go).
 function endBlock(ctx: Context): undefined {
   const height = ctx.block.heightBlocks;
   if (!isSessionEnd(getSharedParams(ctx), height)) return;
-  for (const found of getUnstakingGateways(ctx)) {
+  for (const found of withinEventBytes(ctx, getUnstakingGateways(ctx), MAX_UNBONDING_BYTES)) {
     const since = found.unstakeSessionEndHeight;
     const endHeight = unbondingEndHeight("gateway", getSharedParamsAt(ctx, since), since);
     if (endHeight > height) continue;

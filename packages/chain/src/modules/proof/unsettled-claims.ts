@@ -1,3 +1,4 @@
+import type { session } from "@turnpike/proto";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import { settlementHeightAt } from "../shared/settlement-heights.ts";
@@ -8,6 +9,8 @@ export interface UnsettledSession {
   readonly sessionId: string;
   readonly sessionEndHeight: bigint;
   readonly applicationAddress: string;
+  /** Header of its claims; undefined when the claim is damaged. */
+  readonly header: session.SessionHeader | undefined;
   /** Operator addresses of its claims, in their order. */
   readonly operators: readonly string[];
 }
@@ -28,28 +31,31 @@ function sessionsOfEnd(ctx: Context, sessionEndHeight: bigint): UnsettledSession
   }
   return [...operatorsBySession].map(([sessionId, operators]) => {
     // Claims of one session name one application: its address is part of the session's id.
-    const applicationAddress = getClaim(ctx, sessionId, operators[0])?.sessionHeader?.applicationAddress ?? "";
-    return { sessionId, sessionEndHeight, applicationAddress, operators };
+    const header = getClaim(ctx, sessionId, operators[0])?.sessionHeader;
+    return { sessionId, sessionEndHeight, applicationAddress: header?.applicationAddress ?? "", header, operators };
   });
 }
 
 /**
- * Sessions whose claims are due at this block or were due before, the oldest end first, then by id. They are found by what is
- * stored and not by one height, so that claims that a block left out are due in the next one.
+ * Sessions whose claims are due at this block or were due before, one list for each end, the oldest first, then by id. They are
+ * read from what is stored and not by one height, so that claims that a block left out are due in the next one. A caller that
+ * stops early reads no claims of later ends.
  */
-export function dueSessions(ctx: Context): UnsettledSession[] {
-  const sessions: UnsettledSession[] = [];
+export function* dueSessions(ctx: Context): Generator<readonly UnsettledSession[]> {
   for (let end = nextSessionEnd(ctx, 0n); end !== undefined; end = nextSessionEnd(ctx, end + 1n)) {
     // Later ends are due later: sessions are settled in their order.
-    if (settlementHeightAt(ctx, end) > ctx.block.heightBlocks) break;
-    for (const session of sessionsOfEnd(ctx, end)) sessions.push(session);
+    if (settlementHeightAt(ctx, end) > ctx.block.heightBlocks) return;
+    yield sessionsOfEnd(ctx, end);
   }
-  return sessions;
 }
 
 /** Applications with a claim that was due and is not settled: their stakes stay until then. */
 export function applicationsWithDueClaims(ctx: Context): ReadonlySet<string> {
-  return new Set(dueSessions(ctx).map(({ applicationAddress }) => applicationAddress));
+  const addresses = new Set<string>();
+  for (const sessions of dueSessions(ctx)) {
+    for (const { applicationAddress } of sessions) addresses.add(applicationAddress);
+  }
+  return addresses;
 }
 
 /** True while a supplier has a claim: its stake stays until then. */

@@ -11,6 +11,7 @@ import {
 } from "@turnpike/protocol";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
+import { withinEventBytes } from "../../state/event-bytes.ts";
 import { type FaultKind, fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
 import { SessionFacts } from "../session/facts.ts";
@@ -29,6 +30,9 @@ export interface ProofModules {
 
 // Clients name each member once; an application without gateways twice.
 const MOST_REPEATS = 2;
+
+/** Maximum bytes of the verdicts of a block: of some 3,000 invalid proofs whose faults name the longest paths. */
+export const MAX_PROOF_EVENT_BYTES = 8 * 1024 * 1024;
 
 const faultOf = (kind: FaultKind, text?: string): TxFault => fail(kind, text).fault;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
@@ -109,10 +113,10 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
     : faultOf(PROOF.invalidProof, "the proven relay is not the closest to the path");
 }
 
-/** Checks every proof of this block, notes the verdict in its claim, and removes the proof. */
+/** Checks the proofs of this block, and in the next one those above the maximum, notes the verdict in its claim, and removes the proof. */
 export function validateProofs(ctx: Context, modules: ProofModules): void {
   const waiting = [...proofs.entries(ctx)].filter(([key]) => !isHeld(ctx, key));
-  for (const [key, submitted] of waiting) {
+  for (const [key, submitted] of withinEventBytes(ctx, waiting, MAX_PROOF_EVENT_BYTES)) {
     const part = { part: "proof", item: key.join("/") } as const;
     const checked = runPart(ctx, part, (branch) => validateProof(branch, key, submitted, modules));
     // Neither paid nor slashed for a fault that is not in the proof.

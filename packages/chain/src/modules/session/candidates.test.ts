@@ -6,7 +6,7 @@ import { planted } from "../../../test/planted.ts";
 import type { Context } from "../../state/context.ts";
 import { GasMeter } from "../../state/gas.ts";
 import { Overlay, type StateView } from "../../state/overlay.ts";
-import { serviceConfigs } from "../supplier/state.ts";
+import { serviceConfigs, serviceEnds } from "../supplier/state.ts";
 import { chargeDrawing, drawSession } from "./candidates.ts";
 
 const EMPTY = { get: () => undefined, range: () => [] };
@@ -54,7 +54,8 @@ const change = fc.record({
   operatorAddress: fc.constantFrom("p", "q", "r", "s", "t"),
   activationHeight: height,
   deactivationHeight: fc.option(height, { nil: undefined }),
-  layer: fc.constantFrom("top", "top", "commit", "discard"),
+  serviceEnd: fc.option(height, { nil: undefined }),
+  layer: fc.constantFrom("top", "top", "commit", "discard", "end services"),
 });
 
 suite("candidates of sessions follow the changes of a service's suppliers", () => {
@@ -63,12 +64,15 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
       fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
         const bottom = new Overlay(EMPTY);
         let top = new Overlay(bottom);
-        for (const { serviceId, operatorAddress, activationHeight, deactivationHeight, layer } of changes) {
+        for (const { serviceId, operatorAddress, activationHeight, deactivationHeight, serviceEnd, layer } of changes) {
           const ctx = contextOn(top);
           const key = [serviceId, [activationHeight, operatorAddress]] as const;
           if (layer === "commit") top.commitTo(bottom);
           else if (layer === "discard") top = new Overlay(bottom);
-          else if (deactivationHeight === undefined) serviceConfigs.remove(ctx, key);
+          else if (layer === "end services") {
+            if (serviceEnd === undefined) serviceEnds.remove(ctx, operatorAddress);
+            else serviceEnds.set(ctx, operatorAddress, serviceEnd);
+          } else if (deactivationHeight === undefined) serviceConfigs.remove(ctx, key);
           else {
             const service = { serviceId, endpoints: [], revShare: [] };
             const update = { operatorAddress, service, activationHeight, deactivationHeight };

@@ -6,7 +6,7 @@ import { endedTextCodec } from "../../state/codecs.ts";
 import type { RawChange, RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { type WalkedEntries, walkGas } from "../../state/gas.ts";
-import { newestOfEach, serviceConfigs } from "../supplier/state.ts";
+import { getServiceEnds, newestOfEach, serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
 
 const HEIGHT_BYTES = 8;
@@ -70,10 +70,39 @@ function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
 }
 
 /** Candidates of a height, and of all heights until another configuration begins or ends. */
-interface Span {
-  readonly candidates: readonly Candidate[];
+class Span {
+  readonly #candidates: readonly StoredCandidate[];
   /** By limit and preimage. */
-  readonly drawn: Map<string, readonly Candidate[]>;
+  readonly #drawn = new Map<string, readonly Candidate[]>();
+  /** The same candidates without operators whose services ended, by the texts of these. */
+  readonly #parts = new Map<string, Span>();
+  #operators: ReadonlySet<string> | undefined;
+
+  constructor(candidates: readonly StoredCandidate[]) {
+    this.#candidates = candidates;
+  }
+
+  draw(preimage: Bytes, limit: number): readonly Candidate[] {
+    const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
+    return bounded(this.#drawn, MOST_DRAWN, key, () => drawCandidates(preimage, this.#candidates, limit));
+  }
+
+  /** The span without operators whose services ended until a height. */
+  without(ends: ReadonlyMap<string, bigint>, height: bigint): Span {
+    if (ends.size === 0) return this;
+    this.#operators ??= new Set(this.#candidates.map(operatorOf));
+    const ended = new Set<string>();
+    for (const [operator, end] of ends) if (end <= height && this.#operators.has(operator)) ended.add(operator);
+    if (ended.size === 0) return this;
+    const key = [...ended].sort().join();
+    return bounded(this.#parts, MOST_SPANS, key, () => {
+      return new Span(this.#candidates.filter((candidate) => !ended.has(operatorOf(candidate))));
+    });
+  }
+}
+
+function operatorOf({ key, operator }: StoredCandidate): string {
+  return key.slice(key.length - operator.length);
 }
 
 function isActive({ activationHeight, deactivationHeight: end }: StoredCandidate, height: bigint): boolean {
@@ -126,6 +155,13 @@ function countHeights(counts: Map<bigint, number>, candidate: StoredCandidate | 
   }
 }
 
+interface DrawLimits {
+  /** Maximum number of suppliers. */
+  readonly limit: number;
+  /** Heights at which all services of an operator end. */
+  readonly ends: ReadonlyMap<string, bigint>;
+}
+
 /** Changed configurations that are kept beside the list of all; with more of them it is written anew. */
 const MOST_CHANGED = 256;
 
@@ -166,17 +202,13 @@ class ServiceCandidates {
   }
 
   /** Suppliers of a session, in its order. */
-  draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
+  draw(preimage: Bytes, height: bigint, { limit, ends }: DrawLimits): readonly Candidate[] {
     const start = this.#startOf(height);
-    const span = bounded(this.#parts.spans, MOST_SPANS, start, () => ({
-      candidates: newestOfEach(
-        this.#list().filter((candidate) => isActive(candidate, start)),
-        ({ key, operator }) => key.slice(key.length - operator.length),
-      ),
-      drawn: new Map(),
-    }));
-    const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
-    return bounded(span.drawn, MOST_DRAWN, key, () => drawCandidates(preimage, span.candidates, limit));
+    const span = bounded(this.#parts.spans, MOST_SPANS, start, () => {
+      const active = this.#list().filter((candidate) => isActive(candidate, start));
+      return new Span(newestOfEach(active, operatorOf));
+    });
+    return span.without(ends, height).draw(preimage, limit);
   }
 
   /** The same after changes. A span stays with its sessions when the same candidates are active in it. */
@@ -276,7 +308,8 @@ export function drawSession(
   limit: number,
 ): readonly Candidate[] {
   const { serviceId, preimage, height } = seed;
-  return candidatesOf(ctx, endedTextCodec.encode(serviceId)).draw(preimage, height, limit);
+  const candidates = candidatesOf(ctx, endedTextCodec.encode(serviceId));
+  return candidates.draw(preimage, height, { limit, ends: getServiceEnds(ctx) });
 }
 
 /** Charges the walk over a service's configurations up to a height, by which the real chain draws a session every time. */

@@ -18,25 +18,30 @@ import {
   configsByActivation,
   configsByDeactivation,
   DEFAULT_SUPPLIER_PARAMS,
+  firstConfigKeys,
   firstOf,
   getDehydratedSupplier,
-  getSupplierConfigs,
+  getServiceEnds,
   getSupplierParams,
   lastActivated,
-  removeServiceConfig,
+  removeConfigEntries,
   removeSupplier,
   SUPPLIER_MODULE,
-  serviceConfigs,
+  serviceEnds,
   unfinishedUnbonding,
   unstakingSuppliers,
 } from "./state.ts";
 import { forEvent } from "./unstake.ts";
 
 /**
- * Maximum number of configurations that a block reports as begun, that it prunes, and that it removes with suppliers that leave. A
- * supplier may have thousands of services, and all of its configurations end or begin at one height; no gas pays for it there.
+ * Maximum number of configurations that a block reports as begun, and that it prunes. A supplier may have thousands of services, and
+ * all of its configurations end or begin at one height; no gas pays for it there. More than transactions can end: from its stake to
+ * its end a configuration costs at least 58,000 gas, and a block has 400,000,000, so that pruning follows however long blocks are
+ * full of restakes.
  */
-export const MAX_CONFIGS_PER_BLOCK = 1_000;
+export const MAX_CONFIGS_PER_BLOCK = 7_000;
+/** Maximum number of suppliers that leave in one block. */
+export const MAX_UNBONDED_PER_BLOCK = 1_000;
 
 /** Emits which configurations begin with the session that this block begins, and in the next blocks those above the maximum. */
 export function activateConfigs(ctx: Context): void {
@@ -94,14 +99,15 @@ function unbond(
 
 /**
  * At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking, and once their last
- * session is settled. Those above the maximum of the block go in the next ones.
+ * session is settled. Those above the maximum of the block go in the next ones. A stake is returned however many configurations its
+ * supplier has: they are pruned later.
  */
 export function unbondSuppliers(ctx: Context): void {
   const height = ctx.block.heightBlocks;
   const unfinished = unfinishedUnbonding.get(ctx, undefined);
   const sessionEndHeight = isSessionEnd(getSharedParams(ctx), height) ? height : unfinished;
   if (sessionEndHeight === undefined) return;
-  let remaining = MAX_CONFIGS_PER_BLOCK;
+  let remaining = MAX_UNBONDED_PER_BLOCK;
   for (const [operatorAddress] of unstakingSuppliers.entries(ctx)) {
     const found = getDehydratedSupplier(ctx, operatorAddress);
     if (found === undefined || found.unstakeSessionEndHeight === 0n) {
@@ -112,20 +118,15 @@ export function unbondSuppliers(ctx: Context): void {
     const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
     if (endHeight > sessionEndHeight || hasClaim(ctx, operatorAddress)) continue;
     if (settlementHeightAt(ctx, since) > height) continue;
-    if (remaining <= 0) {
+    if (remaining-- === 0) {
       unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
       return;
     }
-    const configs = getSupplierConfigs(ctx, operatorAddress, { maximum: remaining });
-    const hasMore = configs.length === remaining;
-    remaining -= Math.max(1, configs.length);
     runPart(ctx, { part: "unbonding", item: operatorAddress }, (branch) => {
-      if (!hasMore) return unbond(branch, found, { sessionEndHeight, unbondingEndHeight: endHeight });
-      for (const update of configs) removeServiceConfig(branch, update);
+      unbond(branch, found, { sessionEndHeight, unbondingEndHeight: endHeight });
     });
   }
-  if (remaining <= 0) unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
-  else if (unfinished !== undefined) unfinishedUnbonding.remove(ctx, undefined);
+  if (unfinished !== undefined) unfinishedUnbonding.remove(ctx, undefined);
 }
 
 /** The first height not below `from` at which configurations ended, until this block. */
@@ -135,30 +136,78 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
   return undefined;
 }
 
-/**
- * Prunes ended configurations once no proof and no held claim can need them, the oldest first. Those that ended at one height go
- * together, up to the maximum of a block, so that a block in which none goes costs as much as there are such heights, however many
- * suppliers there are.
- */
-export function pruneConfigs(ctx: Context): void {
-  const current = ctx.block.heightBlocks;
-  const heldStart = oldestClaimedStart(ctx);
-  let remaining = MAX_CONFIGS_PER_BLOCK;
+/** Conditions under which a block prunes what ended at a height: no proof and no held claim can need it. */
+class PruningConditions {
+  readonly #ctx: Context;
+  readonly #heldStart: bigint | undefined;
+  readonly #mayPrune = new Map<bigint, boolean>();
+
+  constructor(ctx: Context) {
+    this.#ctx = ctx;
+    this.#heldStart = oldestClaimedStart(ctx);
+  }
+
+  /** True when a claim of a session that began at the height, or before, is not settled. */
+  isClaimed(endHeight: bigint): boolean {
+    return this.#heldStart !== undefined && endHeight > this.#heldStart;
+  }
+
+  mayPrune(endHeight: bigint): boolean {
+    if (this.isClaimed(endHeight)) return false;
+    const current = this.#ctx.block.heightBlocks;
+    const result =
+      this.#mayPrune.get(endHeight) ??
+      (mayPruneConfig(getSharedParamsAt(this.#ctx, endHeight - 1n), endHeight, current) &&
+        settlementHeightAt(this.#ctx, endHeight - 1n) < current);
+    this.#mayPrune.set(endHeight, result);
+    return result;
+  }
+}
+
+/** Prunes by the ends in configurations; returns the remaining number. Those that ended at one height are one part. */
+function pruneWrittenEnds(ctx: Context, conditions: PruningConditions, maximum: number): number {
+  let remaining = maximum;
   for (let ended = nextDeactivation(ctx, 0n); ended !== undefined; ended = nextDeactivation(ctx, ended + 1n)) {
-    if (heldStart !== undefined && ended > heldStart) return;
-    if (!mayPruneConfig(getSharedParamsAt(ctx, ended - 1n), ended, current)) continue;
-    if (settlementHeightAt(ctx, ended - 1n) >= current) continue;
+    if (remaining <= 0 || conditions.isClaimed(ended)) break;
+    if (!conditions.mayPrune(ended)) continue;
     const within = uint64Codec.encode(ended);
     const keys = firstOf(configsByDeactivation.entries(ctx, { within }), remaining).map(([key]) => key);
     runPart(ctx, { part: "pruning", item: `configurations that ended at ${ended}` }, (branch) => {
       for (const key of keys) {
         const [, [serviceId, [operatorAddress, activationHeight]]] = key;
-        const update = serviceConfigs.get(branch, [serviceId, [activationHeight, operatorAddress]]);
-        if (update === undefined) configsByDeactivation.remove(branch, key);
-        else removeServiceConfig(branch, update);
+        removeConfigEntries(branch, { serviceId, operatorAddress, activationHeight });
+        configsByDeactivation.remove(branch, key);
       }
     });
     remaining -= keys.length;
-    if (remaining <= 0) return;
   }
+  return remaining;
+}
+
+/** Prunes configurations of operators whose services ended without their ends being written, and of suppliers that left. */
+function pruneServiceEnds(ctx: Context, conditions: PruningConditions, maximum: number): void {
+  let remaining = maximum;
+  const due = [...getServiceEnds(ctx)]
+    .filter(([, end]) => conditions.mayPrune(end))
+    .sort(([a, endOfA], [b, endOfB]) => (endOfA === endOfB ? (a < b ? -1 : 1) : endOfA < endOfB ? -1 : 1));
+  for (const [operatorAddress] of due) {
+    if (remaining <= 0) return;
+    const keys = firstConfigKeys(ctx, operatorAddress, remaining);
+    runPart(ctx, { part: "pruning", item: `configurations of ${operatorAddress}` }, (branch) => {
+      for (const key of keys) removeConfigEntries(branch, key);
+      // A remaining end would hold for what the operator stakes next.
+      if (keys.length < remaining) serviceEnds.remove(branch, operatorAddress);
+    });
+    remaining -= keys.length;
+  }
+}
+
+/**
+ * Prunes ended configurations, the oldest first, up to the maximum of a block. A block in which none goes costs as much as there are
+ * heights at which some ended, and operators whose ends are not written, however many suppliers there are.
+ */
+export function pruneConfigs(ctx: Context): void {
+  const conditions = new PruningConditions(ctx);
+  const remaining = pruneWrittenEnds(ctx, conditions, MAX_CONFIGS_PER_BLOCK);
+  pruneServiceEnds(ctx, conditions, remaining);
 }

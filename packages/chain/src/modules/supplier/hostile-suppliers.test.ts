@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { createMessage, supplier } from "@turnpike/proto";
+import { createMessage, shared, supplier } from "@turnpike/proto";
 import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hostile.ts";
 import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
+import { upokt } from "../../state/stakes.ts";
 import { getBalance } from "../bank/balances.ts";
 import { getSharedParams, sharedParams } from "../shared/state.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
@@ -48,6 +49,32 @@ suite("suppliers: hostile input", () => {
       10_000,
     );
     assert.ok(taken > 50 && refused > 5_000, `${taken} ${refused}`);
+  });
+
+  test("attack: a revenue share's address is as long as a key's or a module's account's: it is in the events of each claim", () => {
+    const chain = new TestChain();
+    fund(chain.at(1n), ANNA, 1_000_000_000n);
+    const stakeWith = (address: string, stake: string) => {
+      const message = stakeOf(ANNA, { stake: upokt(BigInt(stake)) });
+      const services = message.services.map((service) => ({
+        ...service,
+        revShare: [createMessage(shared.ServiceRevenueShareSchema, { address, revSharePercentage: 100n })],
+      }));
+      return chain.run(5n, supplier.MsgStakeSupplierSchema, { ...message, services });
+    };
+    for (const length of [1, 19, 21, 31, 33, 64, 255]) {
+      const address = addressText(new Uint8Array(length).fill(7));
+      const outcome = stakeWith(address, "1000000");
+      assert.ok(!outcome.ok, `${length} bytes`);
+      assert.match(
+        outcome.fault.text,
+        /invalid rev share address pokt1[a-z0-9]+; \(address length must be 20 or 32, got \d+: unknown address\)/,
+      );
+    }
+    for (const [i, length] of [20, 32].entries()) {
+      const outcome = stakeWith(addressText(new Uint8Array(length).fill(7)), `${1_000_000 + i}`);
+      assert.ok(outcome.ok, outcome.ok ? "" : outcome.fault.text);
+    }
   });
 
   test("attack: a stranger stakes under an operator's address, and its owner takes it back; the stranger gets its stake", () => {

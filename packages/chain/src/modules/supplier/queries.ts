@@ -1,7 +1,6 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { type baseQuery, createMessage, encodeMessage, shared, supplier } from "@turnpike/proto";
-import { isConfigActive } from "@turnpike/protocol";
 import { endedTextCodec } from "../../state/codecs.ts";
 import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
@@ -13,7 +12,14 @@ import { type Page, pageOf } from "../../state/pages.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { SUPPLIER } from "./errors.ts";
 import { partyFault } from "./stake.ts";
-import { getDehydratedSupplier, getSupplier, getSupplierParams, serviceConfigs, suppliers } from "./state.ts";
+import {
+  getDehydratedSupplier,
+  getSupplier,
+  getSupplierParams,
+  isActiveConfig,
+  serviceConfigs,
+  suppliers,
+} from "./state.ts";
 
 const path = (method: string): string => `/pocket.supplier.Query/${method}`;
 const SLASH = utf8ToBytes("/");
@@ -70,7 +76,7 @@ function servicePage(
       const [height, operator] = [rawKey.subarray(within.length, at), rawKey.subarray(at)];
       const item = (): Listed => {
         const [[, [, operatorAddress]], update] = serviceConfigs.decode(rawKey, value);
-        if (!isConfigActive(update, ctx.block.heightBlocks) || seen.has(operatorAddress)) return listed(undefined);
+        if (!isActiveConfig(ctx, update, ctx.block.heightBlocks) || seen.has(operatorAddress)) return listed(undefined);
         seen.add(operatorAddress);
         return listed(show(operatorAddress, undefined));
       };

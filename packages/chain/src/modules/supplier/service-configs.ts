@@ -1,5 +1,5 @@
 import { encodeMessage, shared } from "@turnpike/proto";
-import { addressFault } from "../../state/addresses.ts";
+import { shareAddressFault } from "../../state/addresses.ts";
 import { compactText, goQuoted } from "../../state/go-text.ts";
 import { fail } from "../../state/outcome.ts";
 import { serviceIdFault } from "../shared/services.ts";
@@ -28,7 +28,7 @@ function shareFault(share: shared.ServiceRevenueShare, seen: Set<string>): strin
   if (address === "") {
     return `rev share address cannot be empty: ${compactText(shared.ServiceRevenueShareSchema, share)}`;
   }
-  const wrong = addressFault(address);
+  const wrong = shareAddressFault(address);
   if (wrong !== undefined) return `invalid rev share address ${address}; (${wrong})`;
   if (seen.has(address)) return `duplicate rev share address: ${address}`;
   seen.add(address);
@@ -51,7 +51,7 @@ function revShareFault(shares: readonly shared.ServiceRevenueShare[]): string | 
 /**
  * What is wrong with a supplier's configurations, in the real chain's words; undefined when nothing is: ids are right and
  * unique, every service has endpoints with a URL and a kind, and whole shares that sum up to 100
- * (x/shared/types/service_configs.go); and each is at most 64 KiB.
+ * (x/shared/types/service_configs.go); and each is at most 64 KiB, with shares of addresses of 20 or 32 bytes.
  */
 export function serviceConfigsFault(configs: readonly shared.SupplierServiceConfig[]): string | undefined {
   const seen = new Set<string>();

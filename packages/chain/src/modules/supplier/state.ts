@@ -25,6 +25,8 @@ export const DEFAULT_SUPPLIER_PARAMS: supplier.Params = createMessage(supplier.P
 });
 
 const module = SUPPLIER_MODULE;
+/** Height of the first block: what ends there was active in none. */
+const FIRST_HEIGHT = 1n;
 const NOTHING = { encode: () => new Uint8Array(0), decode: () => undefined };
 
 // On the real chain a height in a key ends in a slash, as texts do, and indexes hold the configuration's own key.
@@ -132,6 +134,42 @@ export const neverServed = new Collection({
   value: NOTHING,
 });
 
+/**
+ * First height at which no configuration of an operator is active, whatever end is written in them: slashing and unbonding end
+ * thousands of configurations that no gas pays for, and write this alone. It lasts until the supplier stakes again, which writes
+ * the ends, or until its configurations are pruned. The real chain has nothing like it, so it costs no gas.
+ */
+export const serviceEnds = new Collection({
+  module,
+  prefix: Uint8Array.of(10),
+  key: textCodec,
+  value: uint64Codec,
+});
+
+const endsByOperator = serviceEnds.derivation<ReadonlyMap<string, bigint>>({
+  make: (entries) => new Map(Array.from(entries, ({ key, value }) => serviceEnds.decode(key, value))),
+  update(ends, changes) {
+    const changed = new Map(ends);
+    for (const { key, value } of changes) {
+      if (value === undefined) changed.delete(textCodec.decode(key));
+      else changed.set(textCodec.decode(key), uint64Codec.decode(value));
+    }
+    return changed;
+  },
+});
+
+/** All of {@link serviceEnds} by operator address, in no order. */
+export function getServiceEnds(ctx: Context): ReadonlyMap<string, bigint> {
+  return endsByOperator(ctx, new Uint8Array(0));
+}
+
+/** Ends all services of an operator at a height, without writing its configurations. */
+export function endServices(ctx: Context, operatorAddress: string, height: bigint): void {
+  const free = unmetered(ctx);
+  const earlier = serviceEnds.get(free, operatorAddress);
+  if (earlier === undefined || earlier > height) serviceEnds.set(free, operatorAddress, height);
+}
+
 /** The parameters. */
 export function getSupplierParams(ctx: Context): supplier.Params {
   return supplierParams.get(ctx, undefined) ?? createMessage(supplier.ParamsSchema);
@@ -150,11 +188,17 @@ export function firstOf<T>(items: Iterable<T>, maximum: number): T[] {
   return first;
 }
 
-/** The configurations of a supplier, of one service or of all, by service and activation height: all, or the first ones. */
-export function getSupplierConfigs(
+/** Part of a supplier's configurations: those of one service or of all, and the first ones or all. */
+interface ConfigSelection {
+  readonly serviceId?: string;
+  readonly maximum?: number;
+}
+
+/** Configurations of a supplier as they are stored, by service and activation height: {@link serviceEnds} is not applied. */
+export function getStoredConfigs(
   ctx: Context,
   operatorAddress: string,
-  { serviceId, maximum = Number.POSITIVE_INFINITY }: { readonly serviceId?: string; readonly maximum?: number } = {},
+  { serviceId, maximum = Number.POSITIVE_INFINITY }: ConfigSelection = {},
 ): Parsed<shared.ServiceConfigUpdate>[] {
   const operator = slashEndedTextCodec.encode(operatorAddress);
   const within = serviceId === undefined ? operator : concatBytes(operator, slashEndedTextCodec.encode(serviceId));
@@ -163,11 +207,36 @@ export function getSupplierConfigs(
   });
 }
 
+/** Configurations of one operator with their ends. */
+function withEnds(
+  ctx: Context,
+  operatorAddress: string,
+  configs: readonly Parsed<shared.ServiceConfigUpdate>[],
+): readonly Parsed<shared.ServiceConfigUpdate>[] {
+  const end = serviceEnds.get(unmetered(ctx), operatorAddress);
+  return end === undefined ? configs : endedHistory(configs, end);
+}
+
+/** The configurations of a supplier, of one service or of all, by service and activation height. */
+export function getSupplierConfigs(
+  ctx: Context,
+  operatorAddress: string,
+  selection: ConfigSelection = {},
+): readonly Parsed<shared.ServiceConfigUpdate>[] {
+  return withEnds(ctx, operatorAddress, getStoredConfigs(ctx, operatorAddress, selection));
+}
+
+/** True when a stored configuration is active at a height. */
+export function isActiveConfig(ctx: Context, config: Parsed<shared.ServiceConfigUpdate>, height: bigint): boolean {
+  const [update = config] = withEnds(ctx, config.operatorAddress, [config]);
+  return isConfigActive(update, height);
+}
+
 /** A supplier with its history, and as services what is active at this block; undefined when there is none. */
 export function getSupplier(ctx: Context, operatorAddress: string): Parsed<shared.Supplier> | undefined {
   const found = getDehydratedSupplier(ctx, operatorAddress);
   if (found === undefined) return undefined;
-  const serviceConfigHistory = getSupplierConfigs(ctx, operatorAddress);
+  const serviceConfigHistory = [...getSupplierConfigs(ctx, operatorAddress)];
   const services = serviceConfigHistory.flatMap((update) =>
     update.service !== undefined && isConfigActive(update, ctx.block.heightBlocks) ? [update.service] : [],
   );
@@ -197,7 +266,7 @@ export function getActiveServiceConfigs(
   const to = concatBytes(within, uint64Codec.encode(height + 1n));
   const active = [...serviceConfigs.entries(ctx, { within, to })]
     .map(([, update]) => update)
-    .filter((update) => isConfigActive(update, height));
+    .filter((update) => isActiveConfig(ctx, update, height));
   return newestOfEach(active, ({ operatorAddress }) => operatorAddress);
 }
 
@@ -238,7 +307,8 @@ export function setDehydratedSupplier(ctx: Context, changed: Parsed<shared.Suppl
 /** Writes a supplier's record, and its history as all its configurations with their indexes. */
 export function setSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
   const { operatorAddress, serviceConfigHistory } = changed;
-  for (const old of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
+  for (const old of getStoredConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
+  serviceEnds.remove(unmetered(ctx), operatorAddress);
   for (const update of serviceConfigHistory) {
     const { service, activationHeight, deactivationHeight } = update;
     if (service === undefined) continue;
@@ -252,19 +322,44 @@ export function setSupplier(ctx: Context, changed: Parsed<shared.Supplier>): voi
   setDehydratedSupplier(ctx, changed);
 }
 
-/** Removes one configuration, with its indexes. */
-export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUpdate): void {
-  const { operatorAddress, service, activationHeight, deactivationHeight } = update;
-  const serviceId = service?.serviceId ?? "";
+/** Key of a configuration in each of its collections, by its fields. */
+export interface ConfigKey {
+  readonly serviceId: string;
+  readonly operatorAddress: string;
+  readonly activationHeight: bigint;
+}
+
+/** Removes one configuration without reading it; its entry by deactivation height stays. */
+export function removeConfigEntries(ctx: Context, config: ConfigKey): void {
+  const { serviceId, operatorAddress, activationHeight } = config;
   serviceConfigs.remove(ctx, [serviceId, [activationHeight, operatorAddress]]);
   configsByOperator.remove(ctx, [operatorAddress, [serviceId, activationHeight]]);
   configsByActivation.remove(ctx, [activationHeight, [serviceId, operatorAddress]]);
+}
+
+function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUpdate): void {
+  const { operatorAddress, service, activationHeight, deactivationHeight } = update;
+  const serviceId = service?.serviceId ?? "";
+  removeConfigEntries(ctx, { serviceId, operatorAddress, activationHeight });
   configsByDeactivation.remove(ctx, [deactivationHeight, [serviceId, [operatorAddress, activationHeight]]]);
 }
 
-/** Removes a supplier and all its configurations. */
+/** First configurations of an operator, by service and activation height, without reading them. */
+export function firstConfigKeys(ctx: Context, operatorAddress: string, maximum: number): ConfigKey[] {
+  const within = slashEndedTextCodec.encode(operatorAddress);
+  return firstOf(configsByOperator.entries(ctx, { within }), maximum).map(([[, [serviceId, activationHeight]]]) => {
+    return { serviceId, operatorAddress, activationHeight };
+  });
+}
+
+/**
+ * Removes a supplier's record. Its configurations were never active from now on, and are pruned later: however many there are, its
+ * stake does not wait for it.
+ */
 export function removeSupplier(ctx: Context, operatorAddress: string): void {
-  for (const update of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, update);
+  if (firstConfigKeys(ctx, operatorAddress, 1).length > 0) {
+    endServices(ctx, operatorAddress, FIRST_HEIGHT);
+  }
   unstakingSuppliers.remove(ctx, operatorAddress);
   neverServed.remove(unmetered(ctx), operatorAddress);
   suppliers.remove(ctx, operatorAddress);

@@ -25,6 +25,7 @@ import {
   supplierParams,
   suppliers,
 } from "./state.ts";
+import { UNFINISHED_LISTS } from "./unfinished-genesis.ts";
 
 const FIRST_HEIGHT = 1n;
 const MAX_OPERATOR_CHARACTERS = 255;
@@ -116,7 +117,10 @@ export function supplierModule(opts: SupplierOptions): Module {
           params: getSupplierParams(ctx),
           supplierList: [...suppliers.entries(ctx)].flatMap(([operator]) => getSupplier(ctx, operator) ?? []),
         }),
-      lists: [genesisList("never_served_operators", addressType, { init: initNeverServed, export: exportNeverServed })],
+      lists: [
+        genesisList("never_served_operators", addressType, { init: initNeverServed, export: exportNeverServed }),
+        ...UNFINISHED_LISTS,
+      ],
     }),
     beginBlock: activateConfigs,
     endBlock(ctx): undefined {

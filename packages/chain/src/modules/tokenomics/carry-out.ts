@@ -1,6 +1,6 @@
 import { type AddressBytes, AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { application, base, createMessage, type shared, supplier, tokenomics } from "@turnpike/proto";
+import { application, base, createMessage, encodeMessage, shared, supplier, tokenomics } from "@turnpike/proto";
 import type {
   Operation,
   Settlement,
@@ -15,7 +15,9 @@ import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
 import { removeClaim } from "../proof/state.ts";
-import { endedHistory, getSupplierConfigs, setDehydratedSupplier, setSupplier } from "../supplier/state.ts";
+import { endServices, setDehydratedSupplier } from "../supplier/state.ts";
+import { forEvent } from "../supplier/unstake.ts";
+import { MAX_EVENT_RECORD_BYTES } from "./settlement-bytes.ts";
 import type { SettlementSource } from "./settlement-input.ts";
 
 const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
@@ -59,6 +61,18 @@ function wholeSupplier(source: SettlementSource, settled: SettlementSupplier): P
   };
 }
 
+/** An application as the event of a block's end shows it: without its lists where they are long, as each claim repeats it. */
+function shownApplication(record: Parsed<application.Application>): application.Application {
+  if (encodeMessage(application.ApplicationSchema, record).length <= MAX_EVENT_RECORD_BYTES) return record;
+  const lists = { delegateeGatewayAddresses: [], pendingUndelegations: {}, serviceConfigHistory: [] };
+  return { ...record, ...lists };
+}
+
+function shownSupplier(record: Parsed<shared.Supplier>): shared.Supplier {
+  const bytes = encodeMessage(shared.SupplierSchema, record).length;
+  return bytes <= MAX_EVENT_RECORD_BYTES ? record : forEvent(record);
+}
+
 function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEvent {
   switch (event.type) {
     case "pocket.tokenomics.EventClaimExpired":
@@ -84,7 +98,7 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
     case "pocket.tokenomics.EventApplicationReimbursementRequest":
       return typedEvent(tokenomics.EventApplicationReimbursementRequestSchema, event.value);
     case "pocket.application.EventApplicationUnbondingBegin": {
-      const unbonding = wholeApplication(source, event.value.application);
+      const unbonding = shownApplication(wholeApplication(source, event.value.application));
       return typedEvent(application.EventApplicationUnbondingBeginSchema, {
         ...event.value,
         reason: application.ApplicationUnbondingReason.BELOW_MIN_STAKE,
@@ -92,7 +106,7 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
       });
     }
     case "pocket.supplier.EventSupplierUnbondingBegin": {
-      const unbonding = wholeSupplier(source, event.value.supplier);
+      const unbonding = shownSupplier(wholeSupplier(source, event.value.supplier));
       return typedEvent(supplier.EventSupplierUnbondingBeginSchema, {
         ...event.value,
         reason: supplier.SupplierUnbondingReason.BELOW_MIN_STAKE,
@@ -105,15 +119,10 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
 // A supplier that begins to unbond leaves its services with this session, as one that asks for it does. On the real chain
 // it stays in sessions and never unbonds.
 function writeSupplier(ctx: Context, source: SettlementSource, settled: SettlementSupplier): void {
-  const changed = wholeSupplier(source, settled);
+  setDehydratedSupplier(ctx, wholeSupplier(source, settled));
   const before = source.suppliers.get(settled.operatorAddress)?.unstakeSessionEndHeight;
-  if (before === settled.unstakeSessionEndHeight) {
-    setDehydratedSupplier(ctx, changed);
-    return;
-  }
-  const configs = getSupplierConfigs(ctx, settled.operatorAddress);
-  const serviceConfigHistory = endedHistory(configs, settled.unstakeSessionEndHeight + 1n);
-  setSupplier(ctx, { ...changed, serviceConfigHistory });
+  if (before === settled.unstakeSessionEndHeight) return;
+  endServices(ctx, settled.operatorAddress, settled.unstakeSessionEndHeight + 1n);
 }
 
 /** Does what a settlement says: its steps in their order, then the records of actors, and the claims go. */

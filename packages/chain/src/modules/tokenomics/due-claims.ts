@@ -1,5 +1,13 @@
-import type { proof, tokenomics } from "@turnpike/proto";
-import type { Claim, DueClaim, ProofParams, RewardShares, SessionHeader, TokenomicsParams } from "@turnpike/protocol";
+import type { proof, session, tokenomics } from "@turnpike/proto";
+import type {
+  Claim,
+  DueClaim,
+  ProofParams,
+  RevenueShare,
+  RewardShares,
+  SessionHeader,
+  TokenomicsParams,
+} from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import type { Parsed } from "../../state/parsed.ts";
 import { protocolClaim, upoktOf } from "../proof/claim-facts.ts";
@@ -7,6 +15,7 @@ import { heldSessions, isRetryBlock } from "../proof/held-claims.ts";
 import { getClaim, proofs } from "../proof/state.ts";
 import { dueSessions, type UnsettledSession } from "../proof/unsettled-claims.ts";
 import { SessionFacts } from "../session/facts.ts";
+import { MAX_SETTLEMENT_BYTES, SettlementBytes } from "./settlement-bytes.ts";
 import { relaysOfPart } from "./state.ts";
 
 /** Returns what a function returned for an equal key before: 2,000 claims of one block share few sessions. */
@@ -29,6 +38,8 @@ function remembered<K extends string | bigint, Source, V>(
  */
 export type SharedSessions = readonly [UnsettledSession, ...UnsettledSession[]];
 
+type Header = SessionHeader | session.SessionHeader;
+
 /** Sessions that a block settles. */
 export interface DueSessions {
   /** Sessions that are settled for the first time. */
@@ -47,18 +58,19 @@ const MAX_CLAIMS_PER_BLOCK = 2_000;
 /** Maximum number of claims of held sessions that one block tries again. */
 const MAX_RETRIES_PER_BLOCK = 16;
 
-const numClaims = (list: readonly SharedSessions[]): number =>
-  list.flat().reduce((sum, { operators }) => sum + operators.length, 0);
+const numClaims = (sessions: SharedSessions): number =>
+  sessions.reduce((sum, { operators }) => sum + operators.length, 0);
 
-/** The first items of a list that have a maximum of claims together: at least one item, and none in part. */
-function upTo(list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
+/** The first items of a list that fit into a block, by their claims and by the bytes of their events: at least one item, and none in part. */
+function upTo(ctx: Context, list: readonly SharedSessions[], maxClaims: number): SharedSessions[] {
   const selection: SharedSessions[] = [];
+  const bytes = new SettlementBytes(ctx, revenueSharesOf(ctx));
   let claims = 0;
   for (const sessions of list) {
-    const more = numClaims([sessions]);
-    if (claims > 0 && claims + more > maxClaims) break;
+    claims += numClaims(sessions);
+    for (const session of sessions) bytes.add(session);
+    if (selection.length > 0 && (claims > maxClaims || bytes.sum > MAX_SETTLEMENT_BYTES)) break;
     selection.push(sessions);
-    claims += more;
   }
   return selection;
 }
@@ -80,14 +92,9 @@ function isUnderWay(ctx: Context): boolean {
   return false;
 }
 
-/**
- * Sessions that this block settles, in their order: all that are due, or, when these are too many, those of the oldest end, as
- * far as they are not. One of which a claim is held, or has a proof that was not looked at, waits as a whole with those that
- * share its application's stake: a part of its claims would get all of its budget.
- */
-export function sessionsToSettle(ctx: Context): DueSessions {
-  const due = dueSessions(ctx);
-  if (due.length === 0) return { fresh: [], isPart: false, retries: [] };
+/** Due sessions that wait for nothing, in their order: at least as many of the oldest ends as a block settles. */
+function readySessions(ctx: Context): Pick<DueSessions, "fresh" | "retries"> {
+  const [fresh, retries]: [SharedSessions[], SharedSessions[]] = [[], []];
   const retryHeights = heldSessions(ctx);
   const unprovenSessions = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
   const mayRetry = isRetryBlock(ctx);
@@ -96,15 +103,38 @@ export function sessionsToSettle(ctx: Context): DueSessions {
     if (unprovenSessions.has(sessionId)) return true;
     return retryHeight !== undefined && (!mayRetry || retryHeight > ctx.block.heightBlocks);
   };
-  const ready = bySharedStake(due).filter((sessions) => !sessions.some(waits));
-  const wasHeld = (sessions: SharedSessions): boolean => sessions.some(({ sessionId }) => retryHeights.has(sessionId));
-  const retries = upTo(ready.filter(wasHeld), MAX_RETRIES_PER_BLOCK);
-  const fresh = ready.filter((sessions) => !wasHeld(sessions));
-  const isOneEnd = isUnderWay(ctx) || numClaims(fresh) > MAX_CLAIMS_PER_BLOCK;
-  if (!isOneEnd) return { fresh, isPart: false, retries };
-  const oldest = fresh.filter(([{ sessionEndHeight }]) => sessionEndHeight === fresh[0]?.[0].sessionEndHeight);
-  const selection = upTo(oldest, MAX_CLAIMS_PER_BLOCK);
-  return { fresh: selection, isPart: selection.length < oldest.length, retries };
+  let claims = 0;
+  for (const sessions of dueSessions(ctx)) {
+    for (const group of bySharedStake(sessions)) {
+      if (group.some(waits)) continue;
+      if (group.some(({ sessionId }) => retryHeights.has(sessionId))) {
+        retries.push(group);
+      } else {
+        fresh.push(group);
+        claims += numClaims(group);
+      }
+    }
+    if (claims > MAX_CLAIMS_PER_BLOCK) break;
+  }
+  return { fresh, retries };
+}
+
+/**
+ * Sessions that this block settles, in their order: all that are due, or, when these are too many, those of the oldest end, as
+ * far as they are not. One of which a claim is held, or has a proof that was not looked at, waits as a whole with those that
+ * share its application's stake: a part of its claims would get all of its budget.
+ */
+export function sessionsToSettle(ctx: Context): DueSessions {
+  const ready = readySessions(ctx);
+  const { fresh } = ready;
+  const retries = ready.retries.length === 0 ? [] : upTo(ctx, ready.retries, MAX_RETRIES_PER_BLOCK);
+  if (fresh.length === 0) return { fresh, isPart: false, retries };
+  const first = upTo(ctx, fresh, MAX_CLAIMS_PER_BLOCK);
+  if (first.length === fresh.length && !isUnderWay(ctx)) return { fresh, isPart: false, retries };
+  const end = fresh[0]?.[0].sessionEndHeight;
+  const isOldest = ([{ sessionEndHeight }]: SharedSessions): boolean => sessionEndHeight === end;
+  const selection = first.filter(isOldest);
+  return { fresh: selection, isPart: selection.length < fresh.filter(isOldest).length, retries };
 }
 
 /** Claims of sessions, in the order of their settlement. */
@@ -139,13 +169,21 @@ const settlementParams = (params: Parsed<tokenomics.Params>): TokenomicsParams =
   overservicingBonusMultiplier: params.overservicingBonusMultiplier,
 });
 
+/** Returns a supplier's shares in a session; those of equal sessions are read once. */
+function revenueSharesOf(ctx: Context): (operator: string, header: Header) => readonly RevenueShare[] {
+  const read = remembered((_: string, [operator, header]: readonly [string, Header]) =>
+    new SessionFacts(ctx, header).revenueShares(operator),
+  );
+  return (operator, header) =>
+    read(`${operator}/${header.serviceId}/${header.sessionStartBlockHeight}`, [operator, header]);
+}
+
 /** Claims, each with what was true in its session. */
 export function dueClaims(ctx: Context, claims: readonly Claim[]): DueClaim[] {
   const settlement = remembered((_: string, facts: SessionFacts) => settlementParams(facts.tokenomicsParams()));
   const sessionOf = remembered((_: string, header: SessionHeader) => {
     const facts = new SessionFacts(ctx, header);
     return {
-      facts,
       targetHash: facts.targetHash(),
       computeUnitsPerRelay: facts.computeUnitsPerRelay() ?? 0n,
       pricing: facts.pricing(),
@@ -159,8 +197,9 @@ export function dueClaims(ctx: Context, claims: readonly Claim[]): DueClaim[] {
       proofSeedBlockHash: facts.proofSeedBlockHash(),
     };
   });
+  const sharesOf = revenueSharesOf(ctx);
   return claims.map((claim) => {
-    const { facts, ...session } = sessionOf(claim.sessionHeader.sessionId, claim.sessionHeader);
-    return { claim, ...session, revShare: facts.revenueShares(claim.supplierOperatorAddress) };
+    const session = sessionOf(claim.sessionHeader.sessionId, claim.sessionHeader);
+    return { claim, ...session, revShare: sharesOf(claim.supplierOperatorAddress, claim.sessionHeader) };
   });
 }

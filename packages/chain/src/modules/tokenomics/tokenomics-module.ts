@@ -1,11 +1,19 @@
 import { AppError } from "@turnpike/base";
 import { createMessage, tokenomics } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
-import { type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
+import { numberType, recordType, textType, type ValueOf } from "../../state/genesis-types.ts";
+import { genesisList, type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
 import { parsedRecord } from "../../state/parsed.ts";
+import { serviceIdFault } from "../shared/services.ts";
 import { tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
 import { settleDueClaims } from "./settle-claims.ts";
-import { DEFAULT_TOKENOMICS_PARAMS, getTokenomicsParams, TOKENOMICS_MODULE, tokenomicsParams } from "./state.ts";
+import {
+  DEFAULT_TOKENOMICS_PARAMS,
+  getTokenomicsParams,
+  relaysOfPart,
+  TOKENOMICS_MODULE,
+  tokenomicsParams,
+} from "./state.ts";
 
 /** What the module of settlement needs to know of the chain. */
 export interface TokenomicsOptions {
@@ -13,11 +21,31 @@ export interface TokenomicsOptions {
   readonly authority: string;
 }
 
+const MAX_RELAYS = 2n ** 64n - 1n;
+const RELAYS_OF_PART = recordType({
+  service_id: textType((id) => serviceIdFault(id)?.text),
+  num_relays: numberType((relays) => (relays <= MAX_RELAYS ? undefined : `more than ${MAX_RELAYS}`)),
+});
+
+const invalid = (why: string): AppError =>
+  new AppError("CONFIG_INVALID", { message: `The genesis of settlement is not valid: ${why}.` });
+
+function initRelays(ctx: Context, list: readonly ValueOf<typeof RELAYS_OF_PART>[]): undefined {
+  for (const { service_id: serviceId, num_relays: numRelays } of list) {
+    if (relaysOfPart.has(ctx, serviceId)) throw invalid(`relays_of_part has ${serviceId} twice`);
+    relaysOfPart.set(ctx, serviceId, numRelays);
+  }
+}
+
+function* exportRelays(ctx: Context): Generator<ValueOf<typeof RELAYS_OF_PART>> {
+  for (const [serviceId, numRelays] of relaysOfPart.entries(ctx)) {
+    yield { service_id: serviceId, num_relays: numRelays };
+  }
+}
+
 function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.GenesisState): undefined {
   const fault = tokenomicsParamsFault(params);
-  if (fault !== undefined) {
-    throw new AppError("CONFIG_INVALID", { message: `The genesis of settlement is not valid: ${fault.text}.` });
-  }
+  if (fault !== undefined) throw invalid(fault.text);
   tokenomicsParams.set(ctx, undefined, parsedRecord(params));
 }
 
@@ -39,6 +67,8 @@ export function tokenomicsModule({ authority }: TokenomicsOptions): Module {
     genesis: moduleGenesis(tokenomics.GenesisStateSchema, {
       init,
       export: (ctx) => createMessage(tokenomics.GenesisStateSchema, { params: getTokenomicsParams(ctx) }),
+      // For the real chain's genesis has no field: it settles all that is due in one block.
+      lists: [genesisList("relays_of_part", RELAYS_OF_PART, { init: initRelays, export: exportRelays })],
     }),
     endBlock(ctx) {
       settleDueClaims(ctx);
