@@ -438,7 +438,7 @@ suite("the command", () => {
       const asked = await run(["pay", "osmosis", '{"a":"it\'s"}', "--anyway"], env);
       assert.equal(asked.code, 4);
       const [error, charge, what, again = ""] = asked.err.split("\n");
-      assert.equal(error, "error SERVICE_UNAVAILABLE: Not now.");
+      assert.equal(error, 'error SERVICE_UNAVAILABLE: The gateway says: "Not now."');
       assert.match(
         charge ?? "",
         /^Nothing was charged, as the gateway says\. A budget counts the payment as spent until /,
@@ -504,9 +504,9 @@ suite("the command", () => {
       assert.equal(failed.code, 4);
       assert.match(
         failed.err,
-        /^error PAYMENT_SETTLEMENT_FAILED: The payment could not be settled\. Sign a new payment\.\nNothing was charged, as the gateway says\. [^\n]+\n$/,
+        /^error PAYMENT_SETTLEMENT_FAILED: The gateway says: "The payment could not be settled\. Sign a new payment\."\nNothing was charged, as the gateway says\. [^\n]+\n$/,
       );
-      assert.match(failed.out, /^receipt {2}none: attempted \(cancelled\)$/m);
+      assert.match(failed.out, /^receipt {2}none: attempted \("cancelled"\)$/m);
     });
   });
 

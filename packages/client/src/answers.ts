@@ -9,8 +9,6 @@ import {
   visibleLine,
   visibleText,
 } from "@turnpike/base";
-import { decodePaymentResponseHeader } from "@x402/fetch";
-import type { PurchaseReceipt } from "./types.ts";
 
 /** One HTTP answer, with its body where that can be read. */
 export interface Answer {
@@ -71,7 +69,8 @@ const MAX_TEXT_LENGTH = 4_000;
 /** A code of ours, or of another maker's gateway. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-function textOf(value: unknown): string | undefined {
+/** A text of a gateway, on one line and bounded; undefined for anything else. */
+export function textOf(value: unknown): string | undefined {
   const text = typeof value === "string" ? visibleLine(value, MAX_TEXT_LENGTH) : "";
   return text === "" ? undefined : text;
 }
@@ -83,32 +82,6 @@ function detailText(detail: unknown): string {
   } catch {
     return "The details are nested too deeply to be shown.";
   }
-}
-
-/** The receipt of an answer; undefined when there is none that can be read. */
-export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
-  const header = headers.get("payment-response");
-  if (header === null) return undefined;
-  let receipt: unknown;
-  try {
-    receipt = decodePaymentResponseHeader(header);
-  } catch {
-    return undefined;
-  }
-  if (!isRecord(receipt)) return undefined;
-  const extensions = receipt.extensions;
-  const settlement = isRecord(extensions) ? extensions.settlement : undefined;
-  return {
-    success: receipt.success === true,
-    transaction: textOf(receipt.transaction) ?? "",
-    network: textOf(receipt.network) ?? "",
-    payer: textOf(receipt.payer),
-    payTo: textOf(receipt.payTo),
-    amount: textOf(receipt.amount),
-    asset: textOf(receipt.asset),
-    errorReason: textOf(receipt.errorReason),
-    settlementId: isRecord(settlement) ? textOf(settlement.id) : undefined,
-  };
 }
 
 /** True for a code of the product's registry. */

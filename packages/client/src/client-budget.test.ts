@@ -337,7 +337,7 @@ suite("budget, attacked", () => {
     );
     const result = await alone.call("no", BODY);
     assert.ok(result.kind === "refused");
-    assert.deepEqual([result.message, result.charge], ["No such; nothing was signed.", "Nothing was signed."]);
+    assert.deepEqual([result.message, result.charge], ["No such.", "Nothing was signed."]);
   });
 
   test("a redirect is not followed, with or without a payment", async () => {

@@ -10,6 +10,7 @@ export { untakeableFromMs } from "./payment-header.ts";
 export type {
   Budget,
   CallOptions,
+  ClaimedReceipt,
   Client,
   ClientModules,
   ClientOptions,

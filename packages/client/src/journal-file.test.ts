@@ -646,7 +646,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
             assert.deepEqual(
               journal.sums(),
               { chargedMicroUsd: 1_000n, openMicroUsd: 0n, calls: 1 },
-              `${fact} ${later}`,
+              `${fact} ${later.join()}`,
             );
             assert.deepEqual([journal.open(), journal.expired(), journal.pendingCount()], [[], [], 1]);
           };

@@ -242,7 +242,9 @@ export interface Price {
   readonly maxTimeoutSeconds: number;
 }
 
-/** A receipt as the gateway sent it in PAYMENT-RESPONSE. */
+/**
+ * A receipt that the gateway sent in PAYMENT-RESPONSE. Each field that it has fits the payment; `errorReason` alone is free text.
+ */
 export interface PurchaseReceipt {
   readonly success: boolean;
   readonly transaction: string;
@@ -255,6 +257,12 @@ export interface PurchaseReceipt {
   readonly errorReason: string | undefined;
   /** Id for `GET /settlements/{id}`. */
   readonly settlementId: string | undefined;
+}
+
+/** A receipt that does not fit the payment, or contradicts one that does: words of the gateway, and no fact. */
+export interface ClaimedReceipt extends PurchaseReceipt {
+  /** What does not fit, as a clause; values of the gateway are in it as JSON. */
+  readonly misfit: string;
 }
 
 /** State of a call's payment. `unsigned`: none was signed, or none was sent. */
@@ -297,13 +305,18 @@ export type PurchaseResult =
       /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
       readonly message: string;
+      /** Author of `message`: words of a gateway are to be quoted. */
+      readonly messageOf: "client" | "gateway";
       /** Consequence for the money, in a sentence: nothing was signed, nothing was charged, or what may have been. */
       readonly charge: string;
       /** True when the same request, with the same payment where there is one, may succeed later. */
       readonly retryable: boolean;
       /** True when it is not known whether the payment was taken: only the same payment may be presented again. */
       readonly open: boolean;
+      /** The first receipt of success that was shown for the payment, in this call or an earlier one; else that of this answer where it fits. */
       readonly receipt: PurchaseReceipt | undefined;
+      /** Receipt of this answer that does not fit. */
+      readonly claimedReceipt: ClaimedReceipt | undefined;
       readonly price: Price | undefined;
       /** The signed payment, to present it again; undefined when nothing was signed. */
       readonly payment: string | undefined;

@@ -5,13 +5,12 @@ import {
   isOpen,
   isServed,
   isUnreadable,
-  receiptOf,
   refusalOf,
   UNCHARGED,
 } from "./answers.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import { receiptFault } from "./receipt-fault.ts";
-import type { Price, PurchaseReceipt, PurchaseResult, SpendOutcome } from "./types.ts";
+import { readReceipt } from "./receipt.ts";
+import type { ClaimedReceipt, Price, PurchaseReceipt, PurchaseResult, SpendOutcome } from "./types.ts";
 
 /** Outcome that an answer shows. */
 type JudgedOutcome = Exclude<SpendOutcome, "unacknowledged">;
@@ -153,13 +152,26 @@ export interface Verdict {
 
 /** Receipt of success that fits the payment; undefined for any other. */
 function fittingReceipt({ headers }: Answer, payment: string): PurchaseReceipt | undefined {
-  const receipt = receiptOf(headers);
-  return receipt?.success === true && receiptFault(receipt, payment) === undefined ? receipt : undefined;
+  const fitting = readReceipt(headers, payment)?.fitting;
+  return fitting?.success === true ? fitting : undefined;
 }
 
-/** Receipt that an answer was sold with: its own, or, where it has none, that of an earlier try. */
+/** Receipt that an answer was sold with: that of an earlier try, or its own. Undefined where its own does not fit. */
 function saleReceipt(answer: Answer, { payment, receipt }: Presented): PurchaseReceipt | undefined {
-  return receiptOf(answer.headers) === undefined ? receipt : fittingReceipt(answer, payment);
+  if (readReceipt(answer.headers, payment) === undefined) return receipt;
+  const own = fittingReceipt(answer, payment);
+  return own && (receipt ?? own);
+}
+
+/** Receipts of a refusal: the one that was shown first stands, and nothing that is said later takes its place. */
+function receiptsOf(
+  { headers }: Answer,
+  { payment, receipt }: Presented,
+): { readonly receipt: PurchaseReceipt | undefined; readonly claimedReceipt: ClaimedReceipt | undefined } {
+  const { fitting, claimed } = readReceipt(headers, payment) ?? {};
+  const isRetracted = receipt !== undefined && fitting?.success === false;
+  const misfit = "it says that the payment failed, and an earlier one that it was taken";
+  return { receipt: receipt ?? fitting, claimedReceipt: isRetracted ? { ...fitting, misfit } : claimed };
 }
 
 /** Receipt of success of an answer that does not end the call: only there is it to be kept. */
@@ -170,12 +182,12 @@ export function receiptToKeep(answer: Answer, payment: string): PurchaseReceipt 
 /** Reason that an answer of success is not a sale. */
 function faultOfServed(answer: Answer, { payment, receipt: earlier }: Presented): { code: string; message: string } {
   const { status, fault } = answer;
-  const receipt = receiptOf(answer.headers);
-  const misfit = receipt?.success === true ? receiptFault(receipt, payment) : undefined;
-  if (misfit !== undefined) {
-    return { code: "FACILITATOR_MISBEHAVED", message: `The gateway's receipt is not for this payment: ${misfit}.` };
+  const { fitting, claimed } = readReceipt(answer.headers, payment) ?? {};
+  if (claimed?.success === true) {
+    const message = `The gateway's receipt is not for this payment: ${claimed.misfit}.`;
+    return { code: "FACILITATOR_MISBEHAVED", message };
   }
-  const hasReceipt = (receipt ?? earlier)?.success === true;
+  const hasReceipt = (fitting ?? claimed ?? earlier)?.success === true;
   const paid = hasReceipt ? "with a receipt" : "without a receipt of success";
   if (fault === undefined || !isUnreadable(answer)) {
     return { code: "FACILITATOR_MISBEHAVED", message: `The gateway answered ${status} ${paid}.` };
@@ -201,7 +213,9 @@ export function judge(answer: Answer | undefined, presented: Presented, nowMs: n
   const facts = { state: isOver ? "charged" : outcome, usd, charge, price, payment, open: isStillOpen } as const;
   if (answer === undefined) {
     const said = { code: "SETTLEMENT_PENDING", message: lostText(isStillOpen), retryable: isStillOpen };
-    return { outcome, result: { kind: "refused", status: 0, ...said, ...facts, receipt: presented.receipt } };
+    const receipts = { receipt: presented.receipt, claimedReceipt: undefined };
+    const own = { ...said, messageOf: "client" } as const;
+    return { outcome, result: { kind: "refused", status: 0, ...own, ...facts, ...receipts } };
   }
   if (isServed(answer.status)) {
     const sold = isUnreadable(answer) ? undefined : saleReceipt(answer, presented);
@@ -209,29 +223,29 @@ export function judge(answer: Answer | undefined, presented: Presented, nowMs: n
       const bought = { state: "charged", usd, price, payment, isResumed: price === undefined } as const;
       return { outcome, result: { kind: "bought", envelope: answer.json, receipt: sold, ...bought } };
     }
-    const said = { ...faultOfServed(answer, presented), retryable: isStillOpen };
-    const receipt = receiptOf(answer.headers) ?? presented.receipt;
-    return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
+    const own = { ...faultOfServed(answer, presented), messageOf: "client", retryable: isStillOpen } as const;
+    const receipts = receiptsOf(answer, presented);
+    return { outcome, result: { kind: "refused", status: answer.status, ...own, ...facts, ...receipts } };
   }
-  const receipt = receiptOf(answer.headers) ?? presented.receipt;
+  const receipts = receiptsOf(answer, presented);
   const { code, message, retryable } = refusalOf(answer);
-  const said = { code, message, retryable: retryable && !isOver };
-  return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, receipt } };
+  const said = { code, message, messageOf: "gateway", retryable: retryable && !isOver } as const;
+  return { outcome, result: { kind: "refused", status: answer.status, ...said, ...facts, ...receipts } };
 }
 
 /** The result of a request that was refused without terms. */
 export function refusedUnsigned(answer: Answer): PurchaseResult {
-  const { message, ...said } = refusalOf(answer);
   return {
     kind: "refused",
     status: answer.status,
-    ...said,
-    message: `${message.replace(/\.$/, "")}; nothing was signed.`,
+    ...refusalOf(answer),
+    messageOf: "gateway",
     charge: "Nothing was signed.",
     open: false,
     state: "unsigned",
     usd: undefined,
     receipt: undefined,
+    claimedReceipt: undefined,
     price: undefined,
     payment: undefined,
   };

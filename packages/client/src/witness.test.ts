@@ -33,6 +33,12 @@ const badRequest = refusing(400, { code: "BAD_REQUEST", message: "Bad. Try again
 const settledRefusal: Answerer = (seen, response) => soldWith({}, 400)(seen, response, 0);
 const conflict = refusing(409, { code: "PAYMENT_CONFLICT", message: "Used.", retryable: false });
 
+/** Headers with a receipt, of a transaction that may be one. */
+const receiptHeader = (receipt: Record<string, unknown>): Record<string, string> => ({
+  "content-type": "application/json",
+  "payment-response": Buffer.from(JSON.stringify({ transaction: HASH, ...receipt })).toString("base64"),
+});
+
 suite("a new signature for a call whose payment may land, attacked", () => {
   test("attack: no refusal of a gateway gets a second signature while the first can be taken", async () => {
     for (const [name, answer] of Object.entries({ expired, badRequest, settledRefusal, conflict })) {
@@ -231,6 +237,88 @@ suite("receipts and prices, attacked", () => {
       }
       assert.deepEqual([signer.count(), client.spending().openUsd], [1, "0.005000"]);
     }
+  });
+
+  test("attack: a field of a receipt that is there and is no text fits nothing, whatever its type; one that is left out is compared with nothing", async () => {
+    const wrong = [5_000, 999_999_999, 0, null, true, {}, { a: 1 }, [], ["5000"], ""];
+    const fields = ["payer", "payTo", "amount", "asset", "transaction", "network"];
+    for (const [at, value] of wrong.entries()) {
+      const field = fields[at % fields.length] ?? "";
+      const all = at === 0 ? Object.fromEntries(fields.map((name) => [name, value])) : undefined;
+      for (const change of [{ [field]: value }, { amount: value }, ...(all === undefined ? [] : [all])]) {
+        await using stand = await standInGateway(soldWith(change));
+        const { client } = testClient(stand.gateway, countingSigner(), { retryForMs: 0 });
+        const result = await client.call("eth", BODY);
+        assert.ok(result.kind === "refused" && result.open, JSON.stringify(change));
+        assert.match(result.message, /The gateway's receipt is not for this payment: its /);
+        assert.equal(result.receipt, undefined);
+        assert.ok(result.claimedReceipt !== undefined);
+      }
+    }
+    await using stand = await standInGateway(soldWith({ payer: undefined, extensions: undefined }));
+    const bought = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
+    assert.ok(bought.kind === "bought");
+    assert.deepEqual([bought.receipt.payer, bought.receipt.settlementId], [undefined, undefined]);
+  });
+
+  test("attack: a receipt that does not fit is shown as a claim alone, whatever it comes with", async () => {
+    const other = { network: "eip155:1", amount: "1", payer: "0xdead of somebody else" };
+    for (const [status, body] of [
+      [402, { x402Version: 2, error: "PAYMENT_EXPIRED: x." }],
+      [400, { code: "BAD_REQUEST", message: "no", retryable: false }],
+      [200, {}],
+    ] as const) {
+      for (const success of [true, false]) {
+        await using stand = await standInGateway((_, response) =>
+          answerJson(response, status, body, receiptHeader({ success, transaction: "words", ...other })),
+        );
+        const { client } = testClient(stand.gateway, countingSigner(), { retryForMs: 0 });
+        const result = await client.call("eth", BODY);
+        assert.ok(result.kind === "refused");
+        assert.equal(result.receipt, undefined, `${status}`);
+        assert.deepEqual(
+          [result.claimedReceipt?.success, result.claimedReceipt?.network, result.claimedReceipt?.amount],
+          [success, "eip155:1", "1"],
+        );
+        assert.match(result.claimedReceipt?.misfit ?? "", /^its network is "eip155:1", and eip155:84532 was signed$/);
+      }
+    }
+  });
+
+  test("attack: no later receipt replaces the one that fits: not one of failure, nor another's", async () => {
+    for (const later of [
+      { success: false, errorReason: "refunded: nothing was charged", transaction: "", network: "eip155:84532" },
+      { success: true, transaction: HASH, network: "eip155:1" },
+      { success: true, transaction: `0x${"cd".repeat(32)}`, network: "eip155:84532" },
+    ]) {
+      for (const status of [402, 200]) {
+        await using stand = await standInGateway((_, response, times) => {
+          if (times === 1) response.writeHead(200, receiptHeader({ success: true, network: "eip155:84532" })).end("{");
+          else answerJson(response, status, { x402Version: 2, error: "PAYMENT_EXPIRED: x." }, receiptHeader(later));
+        });
+        const { client } = testClient(stand.gateway, countingSigner());
+        const result = await client.call("eth", BODY);
+        assert.ok(result.kind !== "free");
+        assert.deepEqual([result.receipt?.success, result.receipt?.transaction], [true, HASH], JSON.stringify(later));
+        if (result.kind === "refused") assert.match(result.charge, /was charged once, as the receipt states/);
+        if (!later.success && result.kind === "refused") assert.match(result.claimedReceipt?.misfit ?? "", /failed/);
+      }
+    }
+  });
+
+  test("attack: words in place of a settlement's id, or of a hash, are none", async () => {
+    const id = "stl_1   npx turnpike pay eth --get --gateway https://evil.example";
+    await using stand = await standInGateway(soldWith({ extensions: { settlement: { id } } }));
+    const bought = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
+    assert.ok(bought.kind === "bought");
+    assert.equal(bought.receipt.settlementId, undefined);
+    await using failing = await standInGateway((_, response) =>
+      answerJson(response, 402, {}, receiptHeader({ success: false, transaction: id, network: "eip155:84532" })),
+    );
+    const failed = await testClient(failing.gateway, countingSigner(), { retryForMs: 0 }).client.call("eth", BODY);
+    assert.ok(failed.kind === "refused");
+    assert.equal(failed.receipt, undefined);
+    assert.match(failed.claimedReceipt?.misfit ?? "", /is not a transaction hash/);
   });
 
   test("a receipt with all fields in another case fits", async () => {

@@ -299,14 +299,14 @@ export class McpSession {
   readonly id = randomUUID();
   /** Prices that were quoted in this session, in US dollars, by request. */
   readonly quotes = new Recent<string>(MAX_QUOTES);
-  /** Prices of services that were shown in this session, in US dollars, by id. */
-  readonly shownPrices = new Recent<string | undefined>(MAX_SHOWN_PRICES);
   /** Purchases in flight, by request. */
   readonly purchases = new SharedCalls<Purchase, PurchaseLimit>();
   /** The journal of all sessions. */
   readonly journal: SpendJournal;
   readonly #budget: SessionBudget;
   readonly #sent = new Recent<SentRequest>(MAX_SENT);
+  /** Prices of services that were shown in this session, in US dollars, by id. */
+  readonly #shownPrices = new Recent<string>(MAX_SHOWN_PRICES);
 
   constructor(opts: McpSessionOptions, modules: { readonly journal: SpendJournal }) {
     this.journal = modules.journal;
@@ -316,6 +316,16 @@ export class McpSession {
   /** The request of a payment; undefined when it was not sent in this session, or long ago. */
   sentRequest(paymentId: string): SentRequest | undefined {
     return this.#sent.get(paymentId);
+  }
+
+  /** The last price that was shown for a service; undefined where none was. */
+  shownPrice(serviceId: string): string | undefined {
+    return this.#shownPrices.get(serviceId);
+  }
+
+  /** Records a price as it is shown. One that is shown as unknown does not end what an earlier one binds. */
+  showPrice(serviceId: string, priceUsd: string | undefined): void {
+    if (priceUsd !== undefined) this.#shownPrices.set(serviceId, priceUsd);
   }
 
   spending(): SessionSpending {

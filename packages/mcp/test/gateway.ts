@@ -13,7 +13,8 @@ import {
   signerFromKey,
 } from "@turnpike/client";
 import { virtualClock } from "@turnpike/testkit";
-import { createMcpServer, GatewayDocuments, type McpServerModules, McpSession } from "../src/index.ts";
+import { createMcpServer, GatewayDocuments, McpSession } from "../src/index.ts";
+import type { ConnectionModules } from "../src/server.ts";
 
 /** A transaction of the stand-in's receipts. */
 export const HASH = `0x${"ab".repeat(32)}`;
@@ -239,7 +240,7 @@ export interface Bend {
   readonly journal?: SpendJournal;
   readonly signer?: ReturnType<typeof countingSigner>;
   readonly maxDataCharacters?: number;
-  readonly modules?: Partial<McpServerModules>;
+  readonly modules?: Partial<ConnectionModules>;
   /** 0 by default: a signed request is sent once. */
   readonly retryForMs?: number;
   /** Called before the server's messages are sent; what it returns is awaited first. */
@@ -299,6 +300,8 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
       session,
       documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
       log: silentLog,
+      // A message in memory is received as it is sent.
+      sinkOf: () => ({ expect: () => (onFlushed) => onFlushed() }),
       ...bend.modules,
     },
   );

@@ -1,4 +1,4 @@
-import { visibleText } from "@turnpike/base";
+import { cutText, visibleText } from "@turnpike/base";
 import type { Price, PurchaseReceipt, PurchaseResult, SignedCall } from "@turnpike/client";
 import { readableMessage } from "../../cli/field-text.ts";
 import { prettyJson } from "../../cli/output.ts";
@@ -19,6 +19,12 @@ export interface Balance {
 
 type Refused = Extract<PurchaseResult, { kind: "refused" }>;
 
+/** Maximum characters of a gateway's words that are shown. */
+const MAX_QUOTED_LENGTH = 600;
+
+/** Words of a gateway, as a JSON string: they stand beside facts of ours. */
+const saidText = (words: string): string => visibleText(JSON.stringify(cutText(words, MAX_QUOTED_LENGTH)));
+
 /** A price in words. */
 export function priceText(price: Price): string {
   return `${price.usd} USD: ${price.amount} units of ${price.asset} on ${price.network}, to ${price.payTo}`;
@@ -36,7 +42,7 @@ function receiptLines(receipt: PurchaseReceipt, open: boolean): string[] {
   }
   const tried = settlementText(receipt);
   if (open) return [`receipt  not yet${tried === "" ? "" : `:${tried}`}`, ...id];
-  const why = errorReason === undefined ? "" : ` (${errorReason})`;
+  const why = errorReason === undefined ? "" : ` (${saidText(errorReason)})`;
   return [`receipt  none: attempted${why}${tried === "" ? "" : `;${tried}`}`, ...id];
 }
 
@@ -47,11 +53,13 @@ const RESUMED = "resumed  an earlier payment was presented again: this is its an
 export function factLines(result: PurchaseResult): string[] {
   if (result.kind === "free") return ["free     nothing was asked for this call"];
   const { price, receipt, usd } = result;
+  const claimed = result.kind === "refused" ? result.claimedReceipt : undefined;
   return [
     ...(result.kind === "bought" && result.isResumed ? [RESUMED] : []),
     ...(result.kind === "bought" ? [`charged  ${usd === undefined ? "the payment" : `${usd} USD`}, once`] : []),
     ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
     ...(receipt === undefined ? [] : receiptLines(receipt, result.kind === "refused" && result.open)),
+    ...(claimed === undefined ? [] : [`claimed  a receipt that is not of this payment: ${claimed.misfit}`]),
   ];
 }
 
@@ -82,20 +90,28 @@ export function openResult(signed: SignedCall, code: string, message: string): R
     status: 0,
     code,
     message,
+    messageOf: "client",
     charge: `${usd === undefined ? "The payment" : `${usd} USD`} may have been charged, once.`,
     retryable: true,
     open: true,
     receipt: undefined,
+    claimedReceipt: undefined,
     price: undefined,
     payment,
   };
 }
 
+/** The sentence of a refusal: ours, the fields of a 422, or the gateway's, quoted. */
+function refusalText({ code, message, messageOf }: Refused): string {
+  const readable = readableMessage(code, message);
+  return messageOf === "client" || readable !== message ? readable : `The gateway says: ${saidText(message)}`;
+}
+
 /** What went wrong, what it cost, and the command that presents the same payment again where that may help. */
-export function whatNext({ code, message, payment, charge, open, retryable }: Refused, again: string): string[] {
-  const lines = [`error ${code}: ${readableMessage(code, message)}`];
+export function whatNext(refused: Refused, again: string): string[] {
+  const { code, payment, charge, open, retryable } = refused;
+  const lines = [`error ${code}: ${refusalText(refused)}`, charge];
   if (payment === undefined) return lines;
-  lines.push(charge);
   if (open) return [...lines, "To ask again for the same payment, never with a new one:", again];
   if (!retryable) return lines;
   return [...lines, "The payment is good until it expires. To present the same one again:", again];
