@@ -46,7 +46,7 @@ suite("the MCP command, killed and called wrongly", () => {
     again.child.stdin?.end();
     assert.equal(await again.ended, 0);
     await using third = startMcp(command);
-    assert.doesNotMatch(await third.started, /goes on/, "a session that ended is not continued");
+    assert.match(await third.started, /goes on with the session of .*, which ended with 0\.005000 USD used/);
   });
 
   test("wrong arguments are reported on standard error, and standard output stays empty", async () => {

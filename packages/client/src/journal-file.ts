@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from "node:f
 import { basename, dirname, join, resolve } from "node:path";
 import { AppError, type FaultPoints, isAppError, noFaults } from "@turnpike/base";
 import { SpendBook, type SpendJournalModules } from "./journal.ts";
-import { lockJournal } from "./journal-lock.ts";
+import { isJournalInUse, lockJournal } from "./journal-lock.ts";
 import { decodeRecord, encodeRecord, JOURNAL_START, type JournalRecord, MAX_LINE_BYTES } from "./journal-records.ts";
 import { JournalWriter } from "./journal-writer.ts";
 import type { SpendJournal } from "./types.ts";
@@ -13,6 +13,11 @@ export interface SpendJournalOptions {
   readonly file: string;
   /** Size from which on it is written anew when it is opened, without what has ended; 1 MiB by default. */
   readonly compactBytes?: number;
+  /**
+   * Other journals of the same buyer, where there are such. Before anything is signed, what one of them holds that no process has open is
+   * taken over, so that an identical request presents it. It counts in this journal then, and no more in that one.
+   */
+  readonly siblings?: readonly string[];
   /** True: the file is removed when the journal is closed and no call can present any of its payments again. */
   readonly isRemovedWhenDone?: boolean;
 }
@@ -162,7 +167,68 @@ export async function removeSpendJournal(file: string, beforeMs: number): Promis
   if (await isOld()) await removeFiles(file);
 }
 
-async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
+/** Contents of a file, as far as its times show; undefined where it is not there, or empty. */
+async function stateOf(file: string): Promise<string | undefined> {
+  const entry = await stat(file, { bigint: true }).catch(() => undefined);
+  return entry === undefined || entry.size === 0n ? undefined : `${entry.ino} ${entry.size} ${entry.mtimeNs}`;
+}
+
+/** Takes over what the other journals of a buyer hold, each as often as another process has written it. */
+class Siblings {
+  readonly #book: SpendBook;
+  readonly #files: readonly string[];
+  readonly #modules: SpendJournalModules;
+  /** State of each when it was read last. */
+  readonly #seen = new Map<string, string>();
+  #reading: Promise<void> = Promise.resolve();
+
+  constructor(book: SpendBook, files: readonly string[], modules: SpendJournalModules) {
+    this.#book = book;
+    this.#files = files;
+    this.#modules = modules;
+  }
+
+  /** One after the other: two calls at once do not lock each other out. @throws AppError SPEND_JOURNAL. */
+  read(): Promise<void> {
+    const reading = this.#reading.then(async () => {
+      for (const file of this.#files) await this.#readOne(file);
+    });
+    this.#reading = reading.catch(() => undefined);
+    return reading;
+  }
+
+  async #readOne(file: string): Promise<void> {
+    const state = await stateOf(file);
+    if (state === undefined || state === this.#seen.get(file)) return;
+    try {
+      await using other = await openBook(await realFile(file), { file }, this.#modules);
+      await this.#book.takeOver(other);
+    } catch (error) {
+      // Its process presents what it holds.
+      if (isJournalInUse(error)) return;
+      throw error;
+    }
+    const now = await stateOf(file);
+    if (now !== undefined) this.#seen.set(file, now);
+  }
+}
+
+/** @throws AppError SPEND_JOURNAL. */
+async function openWithSiblings(opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
+  const book = await openBook(await realFile(opts.file), opts, modules);
+  if (opts.siblings === undefined) return book;
+  const siblings = new Siblings(book, opts.siblings, modules);
+  try {
+    await siblings.read();
+  } catch (error) {
+    await book[Symbol.asyncDispose]();
+    throw error;
+  }
+  book.findOthersBy(() => siblings.read());
+  return book;
+}
+
+async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendBook> {
   const faults = modules.faults ?? noFaults;
   using owned = new DisposableStack();
   await assertOurs(file);
@@ -170,7 +236,7 @@ async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJ
   // Again, as another process may have made it since.
   await assertOurs(file);
   const book = new SpendBook(modules);
-  const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendJournal => {
+  const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendBook => {
     const writer = new JournalWriter({ file, ...at }, { handle, lock, faults });
     const locked = owned.move();
     book.writeTo({
@@ -216,7 +282,7 @@ export async function openSpendJournal(
   modules: SpendJournalModules = {},
 ): Promise<SpendJournal> {
   try {
-    return await openBook(await realFile(opts.file), opts, modules);
+    return await openWithSiblings(opts, modules);
   } catch (cause) {
     if (isAppError(cause)) throw cause;
     throw refused(resolve(opts.file), cause instanceof Error ? cause.message : "unknown", cause);

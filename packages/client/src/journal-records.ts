@@ -2,8 +2,11 @@ import { crc32 } from "node:zlib";
 import { isRecord } from "@turnpike/base";
 import type { PurchaseReceipt, SpendEnd, SpendOutcome } from "./types.ts";
 
-/** Outcome of a signed payment; `used`: the chain showed that it was taken, and no answer was handed out for it so far. */
-export type RecordedOutcome = SpendOutcome | SpendEnd | "used";
+/**
+ * Outcome of a signed payment. `used`: the chain showed that it was taken, and no answer was handed out for it so far. `moved`: another
+ * journal has it now, and counts it.
+ */
+export type RecordedOutcome = SpendOutcome | SpendEnd | "used" | "moved";
 
 /** One line of a journal. */
 export type JournalRecord =
@@ -41,6 +44,7 @@ const OUTCOMES: readonly string[] = [
   "open",
   "used",
   "void",
+  "moved",
 ] satisfies RecordedOutcome[];
 
 const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");

@@ -33,6 +33,9 @@ const MAX_HELD = 10_000;
 /** Maximum number of charged payments that are remembered, so that none counts again when it is presented for its answer. */
 const MAX_CHARGED = 10_000;
 
+/** A record of one payment. */
+type EntryRecord = Exclude<JournalRecord, { t: "journal" }>;
+
 interface Entry {
   readonly id: number;
   readonly service: string;
@@ -56,6 +59,10 @@ interface Entry {
   untakeableFromMs: number;
   readonly ended: PromiseWithResolvers<SpendEnd>;
 }
+
+/** True for a record that no later one replaces. */
+const isFact = (record: EntryRecord): boolean =>
+  record.t === "receipt" || (record.t === "end" && (record.outcome === "used" || record.outcome === "unacknowledged"));
 
 /** True for what was taken for good, and is held only until its caller is informed. */
 const isTaken = ({ isUsed, isCharged }: Entry): boolean => isUsed || isCharged;
@@ -87,6 +94,7 @@ export class SpendBook implements SpendJournal {
   readonly #locks = new RequestLocks();
   /** Payments that ended as charged, by their id; the oldest goes first. */
   readonly #charged = new Map<string, CountedPayment>();
+  #findOthers: (() => Promise<void>) | undefined;
   #chargedMicroUsd = 0n;
   #heldMicroUsd = 0n;
   #calls = 0;
@@ -114,7 +122,7 @@ export class SpendBook implements SpendJournal {
     const entry = this.#entries.get(record.id);
     if (entry === undefined) return false;
     if (record.t === "signed") this.#sign(entry, record.payment, record.signedAt);
-    else if (record.t === "receipt") entry.receipt = record.receipt;
+    else if (record.t === "receipt") entry.receipt ??= record.receipt;
     else this.#end(entry, record.outcome);
     return true;
   }
@@ -138,7 +146,7 @@ export class SpendBook implements SpendJournal {
     for (const entry of held) yield* this.#recordsOf(entry);
   }
 
-  *#recordsOf({ id, payment, signedAt = "", receipt, ...entry }: Entry): Generator<JournalRecord> {
+  *#recordsOf({ id, payment, signedAt = "", receipt, ...entry }: Entry): Generator<EntryRecord> {
     const { service, requestHash, microUsd, outcome, isUsed, isCharged, isOver } = entry;
     yield { t: "reserve", id, service, requestHash, microUsd };
     if (payment === undefined) return;
@@ -164,8 +172,55 @@ export class SpendBook implements SpendJournal {
     return this.#reservation(entry);
   }
 
-  lock(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
-    return this.#locks.take(requestHash, signal);
+  async lock(requestHash: string, signal: AbortSignal | undefined): Promise<Disposable> {
+    using locked = new DisposableStack();
+    const lock = locked.use(await this.#locks.take(requestHash, signal));
+    await this.#findOthers?.();
+    locked.move();
+    return lock;
+  }
+
+  /** Looks for payments of other journals whenever a call is going to look for one, or to sign. */
+  findOthersBy(find: () => Promise<void>): void {
+    this.#findOthers = find;
+  }
+
+  /**
+   * Takes over what another journal holds: the same request presents it again. A fault in between leaves it in both, where it counts
+   * twice until this is done again.
+   * @throws AppError SPEND_JOURNAL.
+   */
+  async takeOver(other: SpendBook): Promise<void> {
+    for (const entry of other.#entries.values()) {
+      if (entry.payment === undefined || entry.busy) continue;
+      await this.#copy(entry);
+      await other.#endAndWrite(entry, "moved");
+    }
+  }
+
+  async #copy(entry: Entry): Promise<void> {
+    // There is one where an earlier try was cut off in between: its facts may be missing.
+    const mine = [...this.#entries.values()].find(({ payment }) => payment === entry.payment);
+    const id = mine?.id ?? this.#nextId;
+    const records = [...this.#recordsOf(entry)].map((record) => ({ ...record, id }));
+    const missing = mine === undefined ? records : records.filter(isFact);
+    try {
+      for (const record of missing) {
+        this.replay(record);
+        // One after the other: without the first one the others mean nothing.
+        await this.#sink.append(record, record === missing.at(-1));
+      }
+    } catch (error) {
+      const copied = this.#entries.get(id);
+      if (mine === undefined && copied !== undefined) this.#drop(copied);
+      throw error;
+    }
+  }
+
+  /** Drops what counts elsewhere. */
+  #move(entry: Entry): void {
+    this.#drop(entry);
+    this.#calls--;
   }
 
   tryLock(requestHash: string): Disposable | undefined {
@@ -295,6 +350,10 @@ export class SpendBook implements SpendJournal {
       this.#drop(entry);
       if (outcome === "charged") this.#charge(entry);
       entry.ended.resolve(outcome);
+      return;
+    }
+    if (outcome === "moved") {
+      this.#move(entry);
       return;
     }
     if (outcome === "used") entry.isUsed = true;

@@ -50,7 +50,7 @@ const EXPECTED: Readonly<Record<Field, (text: string, facts: PaymentFacts) => st
     text === value.toString() ? undefined : `its amount is ${shown(text)}, and ${value} was signed`,
 };
 
-/** Fields that x402 leaves optional, and that nothing says where they are left out. A failure may have no transaction. */
+/** Fields that a receipt of success has (x402 v2, SettleResponse). A failure may have no transaction. */
 const REQUIRED: ReadonlySet<Field> = new Set(["network", "transaction"]);
 
 /**

@@ -81,6 +81,8 @@ export interface McpSessionOptions {
   readonly perSessionMicroUsd: bigint;
   /** Sum that this session had used before the process was started again; 0 by default. */
   readonly usedMicroUsd?: bigint;
+  /** Called with what the session has used, before it is signed for: where it throws, nothing is. */
+  readonly onUsed?: (usedMicroUsd: bigint) => void;
 }
 
 /** A request as it was sent, kept so that its payment can be presented again. */
@@ -120,12 +122,14 @@ class SessionBudget {
   readonly perSessionMicroUsd: bigint;
   /** Sums that were signed in this session and may have been charged, in micro-dollars by signed payment. */
   readonly held = new Map<string, bigint>();
+  readonly #onUsed: (usedMicroUsd: bigint) => void;
   #used: bigint;
 
   constructor(opts: McpSessionOptions) {
     this.perCallMicroUsd = opts.perCallMicroUsd;
     this.perSessionMicroUsd = opts.perSessionMicroUsd;
     this.#used = opts.usedMicroUsd ?? 0n;
+    this.#onUsed = opts.onUsed ?? (() => {});
   }
 
   get used(): bigint {
@@ -152,11 +156,18 @@ class SessionBudget {
           "nothing was signed.",
       });
     }
+    this.#onUsed(this.#used + microUsd);
     this.#used += microUsd;
   }
 
   release(microUsd: bigint): void {
+    if (microUsd === 0n) return;
     this.#used -= microUsd;
+    try {
+      this.#onUsed(this.#used);
+    } catch {
+      // Too much is recorded, until the next purchase.
+    }
   }
 
   /** Holds what was signed until the journal knows its final outcome, by a call of any session. */

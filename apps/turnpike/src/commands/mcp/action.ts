@@ -131,15 +131,17 @@ async function serveStdio(opts: McpOptions, context: CommandContext, buyer: Buye
   const { GatewayDocuments, McpSession, serveMcpStdio } = await import("@turnpike/mcp");
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
   using began = beginSession(opened);
-  const { usedMicroUsd, since } = began;
-  const session = new McpSession({ perCallMicroUsd, perSessionMicroUsd, usedMicroUsd }, { journal: opened.journal });
+  const { usedMicroUsd, since, isCutOff } = began;
+  const budgets = { perCallMicroUsd, perSessionMicroUsd, usedMicroUsd, onUsed: began.record };
+  const session = new McpSession(budgets, { journal: opened.journal });
   const documents = new GatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
   const used = unitsToDecimal(usedMicroUsd, 6);
   try {
     await serve(context, { log }, async () => {
       const stdio = serveMcpStdio(server, { client, session, documents, log });
+      const end = isCutOff ? "was cut off" : "ended";
       const more =
-        since === undefined ? "" : `; goes on with the session of ${since}, which was cut off with ${used} USD used`;
+        since === undefined ? "" : `; goes on with the session of ${since}, which ${end} with ${used} USD used`;
       sayStarted(opts, buyer, "standard input and output", more);
       return {
         failed: stdio.closed.then(() => Promise.reject(new InputEnded())),

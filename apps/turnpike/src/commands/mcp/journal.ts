@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isRecord } from "@turnpike/base";
+import { AppError, isRecord } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
 import type { Environment } from "@turnpike/config";
 import { buyerStateFolder } from "../../cli/state-folder.ts";
 
 /** Processes that may serve one buyer at once, each with a journal of its own. */
 const MAX_JOURNALS = 8;
-/** A session that was cut off longer ago than this is not continued. */
-const SESSION_AGE_MS = 24 * 3_600_000;
+/** A session that was cut off goes on within this time of its last purchase. */
+const CUT_OFF_MS = 24 * 3_600_000;
+/** One that ended goes on within this time: an agent can end its process, and gets no fresh budget by that. */
+const ENDED_MS = 3_600_000;
 
 /** A journal that is open, and its file. */
 export interface OpenJournal {
@@ -32,27 +34,77 @@ function filesOf(
 
 const recordOf = (file: string): string => `${file}.session`;
 
+/** A session that ends with its process: its record outlives that, so that the budget does too. */
+export interface ProcessSession extends Disposable {
+  /** What the session had used before its process ended; 0 for a new one. */
+  readonly usedMicroUsd: bigint;
+  /** When it began, where it is a continued one. */
+  readonly since: string | undefined;
+  /** True where the process of the continued one was cut off. */
+  readonly isCutOff: boolean;
+  /** Writes down what it has used. @throws AppError SPEND_JOURNAL. */
+  readonly record: (usedMicroUsd: bigint) => void;
+}
+
+interface SessionRecord {
+  readonly startedAt: string;
+  /** When it was written. */
+  readonly at: string;
+  /** False where the process was cut off. */
+  readonly isEnded: boolean;
+  readonly usedMicroUsd: bigint;
+}
+
+/** The record of a session that goes on; undefined where there is none. */
+function readRecord(file: string, nowMs: number): SessionRecord | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(recordOf(file), "utf8"));
+    if (!isRecord(value)) return undefined;
+    const { startedAt, at, isEnded, usedMicroUsd } = value;
+    if (typeof startedAt !== "string" || typeof at !== "string" || typeof usedMicroUsd !== "string") return undefined;
+    const ageMs = nowMs - Date.parse(at);
+    if (!(ageMs < (isEnded === true ? ENDED_MS : CUT_OFF_MS)) || !/^\d{1,30}$/.test(usedMicroUsd)) return undefined;
+    return { startedAt, at, isEnded: isEnded === true, usedMicroUsd: BigInt(usedMicroUsd) };
+  } catch {
+    return undefined;
+  }
+}
+
+function writeRecord(file: string, { usedMicroUsd, ...record }: SessionRecord): void {
+  const path = recordOf(file);
+  try {
+    rmSync(`${path}.new`, { force: true });
+    // No link that is there is followed.
+    const text = `${JSON.stringify({ ...record, usedMicroUsd: usedMicroUsd.toString() })}\n`;
+    writeFileSync(`${path}.new`, text, { mode: 0o600, flag: "wx" });
+    renameSync(`${path}.new`, path);
+  } catch (cause) {
+    const message = `What this session has used cannot be written to ${path}; nothing was signed.`;
+    throw new AppError("SPEND_JOURNAL", { message, cause });
+  }
+}
+
 /**
- * Opens the journal that is named, else the first of the buyer's that no other process has: one whose session was cut
- * off comes first, so that what it left open is found again.
+ * Opens the journal that is named, else one of the buyer's that no other process has. One whose session may go on comes first, and of
+ * several the one that has used most: no start of a process renews a budget. What the others hold is found, too.
  * @throws AppError SPEND_JOURNAL.
  */
 export async function openJournal(
   named: string | undefined,
   buyer: { readonly gateway: string; readonly address: string; readonly local: boolean },
   env: Environment,
+  nowMs: number = Date.now(),
 ): Promise<OpenJournal> {
   const { isJournalInUse, openSpendJournal } = await import("@turnpike/client");
   if (named !== undefined) return { file: named, journal: await openSpendJournal({ file: named }) };
   const all = filesOf(buyer, env);
-  const files = [
-    ...all.filter((file) => existsSync(recordOf(file))),
-    ...all.filter((file) => !existsSync(recordOf(file))),
-  ];
+  const used = new Map(all.map((file) => [file, readRecord(file, nowMs)?.usedMicroUsd ?? -1n]));
+  const files = all.toSorted((a, b) => Number((used.get(b) ?? 0n) - (used.get(a) ?? 0n)));
   let last: unknown;
   for (const file of files) {
     try {
-      return { file, journal: await openSpendJournal({ file }) };
+      const siblings = all.filter((other) => other !== file);
+      return { file, journal: await openSpendJournal({ file, siblings }) };
     } catch (error) {
       if (!isJournalInUse(error)) throw error;
       last = error;
@@ -61,50 +113,31 @@ export async function openJournal(
   throw last;
 }
 
-/** A session that ends with its process: its record outlives a crash, so that the budget does too. */
-export interface ProcessSession extends Disposable {
-  /** What the session had used before it was cut off; 0 for a new one. */
-  readonly usedMicroUsd: bigint;
-  /** When it began, where it is a continued one. */
-  readonly since: string | undefined;
-}
-
-interface SessionRecord {
-  readonly startedAt: string;
-  /** What had been charged when it began. */
-  readonly chargedMicroUsd: bigint;
-}
-
-function readRecord(file: string, nowMs: number): SessionRecord | undefined {
-  try {
-    const value: unknown = JSON.parse(readFileSync(recordOf(file), "utf8"));
-    if (!isRecord(value) || typeof value.startedAt !== "string" || typeof value.chargedMicroUsd !== "string")
-      return undefined;
-    const age = nowMs - Date.parse(value.startedAt);
-    if (!(age < SESSION_AGE_MS) || !/^\d{1,30}$/.test(value.chargedMicroUsd)) return undefined;
-    return { startedAt: value.startedAt, chargedMicroUsd: BigInt(value.chargedMicroUsd) };
-  } catch {
-    return undefined;
-  }
-}
-
-/** Begins the session of a process, or goes on with one that was cut off. */
-export function beginSession({ file, journal }: OpenJournal): ProcessSession {
-  const now = Date.now();
-  const cutOff = readRecord(file, now);
-  const { chargedMicroUsd, openMicroUsd } = journal.sums();
-  const spent = cutOff === undefined ? 0n : chargedMicroUsd + openMicroUsd - cutOff.chargedMicroUsd;
-  const record = cutOff ?? { startedAt: new Date(now).toISOString(), chargedMicroUsd };
-  const path = recordOf(file);
-  const text = JSON.stringify({ startedAt: record.startedAt, chargedMicroUsd: record.chargedMicroUsd.toString() });
-  // A folder from elsewhere may have a link here to another file of the user.
-  rmSync(`${path}.new`, { force: true });
-  writeFileSync(`${path}.new`, `${text}\n`, { mode: 0o600, flag: "wx" });
-  renameSync(`${path}.new`, path);
+/** Begins the session of a process, or goes on with one that was cut off, or ended a short time ago. */
+export function beginSession({ file }: OpenJournal, nowMs: number = Date.now()): ProcessSession {
+  const earlier = readRecord(file, nowMs);
+  const startedAt = earlier?.startedAt ?? new Date(nowMs).toISOString();
+  const beganMs = performance.now();
+  let usedMicroUsd = earlier?.usedMicroUsd ?? 0n;
+  const write = (isEnded: boolean): void => {
+    const at = new Date(nowMs + performance.now() - beganMs).toISOString();
+    writeRecord(file, { startedAt, at, isEnded, usedMicroUsd });
+  };
+  write(false);
   return {
-    // Payments that were open before it began are counted too: rather too much than too little.
-    usedMicroUsd: spent > 0n ? spent : 0n,
-    since: cutOff?.startedAt,
-    [Symbol.dispose]: () => rmSync(path, { force: true }),
+    usedMicroUsd,
+    since: earlier?.startedAt,
+    isCutOff: earlier?.isEnded === false,
+    record: (used) => {
+      usedMicroUsd = used;
+      write(false);
+    },
+    [Symbol.dispose]: () => {
+      try {
+        write(true);
+      } catch {
+        // It counts as one that was cut off.
+      }
+    },
   };
 }
