@@ -70,6 +70,7 @@ const SHORT_LIMITS: Readonly<Record<string, Readonly<Record<string, number>>>> =
   "what it bounds never comes, and nothing else has the limit": {
     "packages/chain-api/src/rpc/hostile.test.ts": 4,
     "packages/chain-api/src/rpc/web-socket.test.ts": 1,
+    "packages/chain-api/src/unread-answers.test.ts": 1,
     "packages/chain-node/src/watch/comet-watch.test.ts": 1,
     "packages/devnet/src/up/supervisor.test.ts": 2,
     "packages/gateway/src/http/unread-answers.test.ts": 2,

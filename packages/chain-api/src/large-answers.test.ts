@@ -12,12 +12,12 @@ import { ChainApi } from "./services/chain-api.ts";
 const ITEM_BYTES = 70_000;
 const ITEMS = 8;
 
-/** A queue that counts its turns. */
+/** A queue that counts its steps. */
 class CountingQueue extends EventLoopQueue {
-  turns = 0;
+  steps = 0;
 
   override run: EventLoopQueue["run"] = (work, client) => {
-    this.turns++;
+    this.steps++;
     return super.run(work, client);
   };
 }
@@ -31,7 +31,7 @@ function largeNode(): TestNode {
   return node;
 }
 
-suite("attack: large answers are made in turns, and others have theirs between", () => {
+suite("attack: large answers are made in steps, and other work runs between", () => {
   const node = largeNode();
   for (const address of [
     'tx_search?query="tx.height=1"&per_page=100',
@@ -47,7 +47,7 @@ suite("attack: large answers are made in turns, and others have theirs between",
       const { result } = (await answer.json()) as { readonly result: Readonly<Record<string, unknown>> };
       const list = result["txs"] ?? result["txs_results"];
       assert.equal(Array.isArray(list) ? list.length : 0, ITEMS);
-      assert.ok(queue.turns > ITEMS, `${queue.turns} turns`);
+      assert.ok(queue.steps > ITEMS, `${queue.steps} steps`);
     });
   }
 
@@ -62,7 +62,7 @@ suite("attack: large answers are made in turns, and others have theirs between",
       const modules = { node: blocks, queries: blocks.application, log: silentLog, clock: systemClock, queue };
       await using server = await startRpcServer({ host: "127.0.0.1", port: 0 }, modules);
       assert.equal((await fetch(`${server.url}/${address}`)).status, 200);
-      assert.ok(queue.turns > 4, `${queue.turns} turns`);
+      assert.ok(queue.steps > 4, `${queue.steps} steps`);
     });
   }
 
@@ -81,7 +81,7 @@ suite("attack: large answers are made in turns, and others have theirs between",
     const path = "/cosmos.tx.v1beta1.Service/GetTxsEvent";
     const answer = await api.call(path, encodeMessage(txs.GetTxsEventRequestSchema, request), undefined);
     assert.ok(answer.ok);
-    assert.ok(queue.turns > ITEMS, `${queue.turns} turns`);
+    assert.ok(queue.steps > ITEMS, `${queue.steps} steps`);
     const decoded = decodeMessage(txs.GetTxsEventResponseSchema, answer.value);
     assert.ok(decoded.ok);
     assert.equal(decoded.message.txs.length, ITEMS);

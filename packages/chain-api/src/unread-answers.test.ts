@@ -34,8 +34,8 @@ const serveRpc = (options: RpcOptions = {}, node = NODE) =>
 /** The chain's API whose node has a very long name. */
 function largeApi(): ReturnType<typeof testApi> {
   const api = testApi();
-  const { nodeInfo } = api.source;
-  api.source.nodeInfo = async () => ({ ...(await nodeInfo.call(api.source)), moniker: "x".repeat(ANSWER_BYTES) });
+  const nodeInfo = api.source.nodeInfo.bind(api.source);
+  api.source.nodeInfo = async () => ({ ...(await nodeInfo()), moniker: "x".repeat(ANSWER_BYTES) });
   return api;
 }
 

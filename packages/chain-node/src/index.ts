@@ -20,7 +20,7 @@ export {
   verifyChain,
 } from "./engine/verify-chain.ts";
 export { EventLoopQueue, type EventLoopQueueOptions } from "./event-loop-queue.ts";
-export { makeInTurns, type RunInTurn } from "./in-turns.ts";
+export { makeInSteps, type RunStep } from "./in-steps.ts";
 export { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx } from "./indexing/event-map.ts";
 export { type EventQuery, matchesEvents, parseEventQuery } from "./indexing/query.ts";
 export { CHAIN_NODE_METRICS } from "./metrics.ts";

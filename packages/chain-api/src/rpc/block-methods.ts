@@ -1,7 +1,7 @@
 import {
   type EmbeddedNode,
   type EventLoopQueue,
-  makeInTurns,
+  makeInSteps,
   parseEventQuery,
   type StoredBlock,
 } from "@turnpike/chain-node";
@@ -10,7 +10,7 @@ import { BUSY, failed, type RpcOutcome, result, resultText } from "./answers.ts"
 import type { ArgumentValue } from "./arguments.ts";
 import { goJsonText } from "./go-json.ts";
 import { chooseHeight, pageFault, pageSize, skipOf } from "./heights.ts";
-import { listText, turnsOf } from "./list-text.ts";
+import { listText, stepsOf } from "./list-text.ts";
 import { args, bytesOf, integerOf, type RpcCaller, type RpcMethods, textOf } from "./method.ts";
 import {
   base64OrNull,
@@ -54,13 +54,13 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode, queue: EventLoop
     for (const bound of [blocks.baseHeightBlocks(), to - MOST_METAS + 1n]) if (from < bound) from = bound;
     if (from > to) return failed(`min height ${from} can't be greater than max height ${to}`);
     const heights = Array.from({ length: Number(to - from) + 1 }, (_, i) => to - BigInt(i));
-    const metas = await makeInTurns(
+    const metas = await makeInSteps(
       heights,
       (height) => {
         const stored = blocks.block(height);
         return { value: stored === undefined ? null : blockMetaJson(stored), bytes: stored?.sizeBytes ?? 0 };
       },
-      turnsOf(queue, caller),
+      stepsOf(queue, caller),
     );
     return metas === undefined ? BUSY : result({ last_height: newest.toString(), block_metas: metas });
   };
@@ -78,7 +78,7 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode, queue: EventLoop
     const { items, total } = await blocks.searchBlocks(textOf(query), { order, skip, take });
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
-    const texts = await listText(items, storedBlockJson, turnsOf(queue, caller));
+    const texts = await listText(items, storedBlockJson, stepsOf(queue, caller));
     return texts === undefined ? BUSY : resultText(`{"blocks":${texts},"total_count":"${total}"}`);
   };
 
@@ -86,7 +86,7 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode, queue: EventLoop
     const results = blocks.results(at);
     if (results === undefined) return failed(`could not find results for height #${at}`);
     const { txResults, events, validatorUpdates, appHash } = results;
-    const run = turnsOf(queue, caller);
+    const run = stepsOf(queue, caller);
     const txsText = txResults.length === 0 ? "null" : await listText(txResults, txResultJson, run);
     // CometBFT has null here where a block has no events; clients cannot read that.
     const eventsText = await listText(events, (event) => eventJson(event), run);

@@ -38,7 +38,7 @@ export class SocketSession implements SocketClient {
   #busy = false;
   #waitingBytes = 0;
   /** Messages that are not sent yet. */
-  #unsent = 0;
+  #pending = 0;
   /** Ends the connection of a client that does not read the next message in time. */
   #slow: NodeJS.Timeout | undefined;
 
@@ -102,11 +102,11 @@ export class SocketSession implements SocketClient {
     const isLarge = socket.bufferedAmount + text.length >= LARGE_ANSWER_BYTES;
     const release = isLarge ? this.#writeBuffer.reserve(Buffer.byteLength(text), this.#clientKey) : undefined;
     if (isLarge && release === undefined) return false;
-    this.#unsent++;
+    this.#pending++;
     socket.send(text, () => {
       release?.();
-      this.#unsent--;
-      if (this.#unsent > 0) this.#slow?.refresh();
+      this.#pending--;
+      if (this.#pending > 0) this.#slow?.refresh();
       else {
         clearTimeout(this.#slow);
         this.#slow = undefined;

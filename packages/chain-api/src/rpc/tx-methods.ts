@@ -12,7 +12,7 @@ import type { ArgumentValue } from "./arguments.ts";
 import { ORDER_FAULT, orderOf } from "./block-methods.ts";
 import type { EventHub } from "./event-hub.ts";
 import { pageFault, pageSize, skipOf } from "./heights.ts";
-import { listText, turnsOf } from "./list-text.ts";
+import { listText, stepsOf } from "./list-text.ts";
 import { args, bytesOf, integerOf, type RpcCaller, type RpcMethods, textOf } from "./method.ts";
 import { base64OrNull, NO_TX_RESULT, storedTxJson, txResultJson, upperHex } from "./results-json.ts";
 
@@ -84,7 +84,7 @@ export function txMethods(
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
     // A proof takes the hashes of all transactions of its block.
-    const txs = await listText(items, (tx) => provenJson(tx, prove), turnsOf(queue, caller), prove === true);
+    const txs = await listText(items, (tx) => provenJson(tx, prove), stepsOf(queue, caller), prove === true);
     return txs === undefined ? BUSY : resultText(`{"txs":${txs},"total_count":"${total}"}`);
   };
 
@@ -97,7 +97,7 @@ export function txMethods(
       shown.push(tx);
     }
     const counts = `"total":"${mempoolCounts.total()}","total_bytes":"${mempoolCounts.bytes()}"`;
-    const txs = await listText(shown, base64OrNull, turnsOf(queue, caller));
+    const txs = await listText(shown, base64OrNull, stepsOf(queue, caller));
     return txs === undefined ? BUSY : resultText(`{"n_txs":"${shown.length}",${counts},"txs":${txs}}`);
   };
 

@@ -13,7 +13,7 @@ import {
   SDK,
   simulationJson,
 } from "@turnpike/chain";
-import { EventLoopQueue, type RunInTurn } from "@turnpike/chain-node";
+import { EventLoopQueue, type RunStep } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { decodeMessage, type tx as txs } from "@turnpike/proto";
 import { type ApiMethod, callApiMethod } from "./api-method.ts";
@@ -87,7 +87,7 @@ export class AbciQueries implements AbciQuerier {
             ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest, client)
             : undefined;
         if (encoded !== undefined) return encoded;
-        const run: RunInTurn = (work) => this.#queue.run(work, client);
+        const run: RunStep = (work) => this.#queue.run(work, client);
         return await callApiMethod(method, decoded.message, { heightBlocks, client, run });
       } catch (error) {
         return faultOf(path, error, this.#modules.log);

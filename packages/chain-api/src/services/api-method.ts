@@ -1,7 +1,7 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
 import type { ClientKey } from "@turnpike/base";
 import type { Application, QueryAnswer } from "@turnpike/chain";
-import type { ChainSource, RunInTurn } from "@turnpike/chain-node";
+import type { ChainSource, RunStep } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { encodeMessage } from "@turnpike/proto";
 
@@ -18,7 +18,7 @@ export interface CallContext {
   /** Key under which the client's connections are counted. */
   readonly client: ClientKey;
   /** Runs a piece of the work when its turn comes. */
-  readonly run: RunInTurn;
+  readonly run: RunStep;
 }
 
 /** A method that the state machine does not answer. Made by {@link apiMethod}. */
@@ -44,14 +44,14 @@ export function apiMethod<Input extends DescMessage, Output extends DescMessage>
 
 /** Calls a method. Returns the bytes of its answer. */
 export async function callApiMethod(
-  { output, answer }: ApiMethod,
+  method: ApiMethod,
   request: Message,
   call: CallContext,
 ): Promise<QueryAnswer<Bytes>> {
-  const made = await answer(request, call);
-  if (!made.ok) return made;
-  const { value } = made;
-  return { ok: true, value: value instanceof Uint8Array ? value : encodeMessage(output, value) };
+  const answer = await method.answer(request, call);
+  if (!answer.ok) return answer;
+  const { value } = answer;
+  return { ok: true, value: value instanceof Uint8Array ? value : encodeMessage(method.output, value) };
 }
 
 /** An answer that is a message. */

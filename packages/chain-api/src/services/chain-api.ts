@@ -1,7 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { type ClientKey, errorRow, isAppError, type Log, type Metrics } from "@turnpike/base";
 import { type EncodedMessage, GRPC_STATUS, type QueryRefusal, refuse } from "@turnpike/chain";
-import { EventLoopQueue, type RunInTurn } from "@turnpike/chain-node";
+import { EventLoopQueue, type RunStep } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import {
   decodeMessage,
@@ -152,7 +152,7 @@ export class ChainApi {
         ? await encodedSimulation(application, decoded.message as txs.SimulateRequest, client)
         : undefined;
     if (encoded !== undefined) return { ...encoded, heightBlocks };
-    const run: RunInTurn = (work) => this.#queue.run(work, client);
+    const run: RunStep = (work) => this.#queue.run(work, client);
     return { ...(await callApiMethod(method, decoded.message, { heightBlocks, client, run })), heightBlocks };
   }
 

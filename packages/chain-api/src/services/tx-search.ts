@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { errorRow, isAppError } from "@turnpike/base";
 import { type QueryAnswer, refuse } from "@turnpike/chain";
-import { type ChainSource, makeInTurns, type SearchResult, type StoredTx } from "@turnpike/chain-node";
+import { type ChainSource, makeInSteps, type SearchResult, type StoredTx } from "@turnpike/chain-node";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
 import { answered, type CallContext } from "./api-method.ts";
@@ -37,7 +37,7 @@ async function search(source: ChainSource, request: txs.GetTxsEventRequest): Pro
   }
 }
 
-/** A transaction as the response has it, in the bytes of two parts of the response. */
+/** A transaction as in a response, in the bytes of two parts of the response. */
 type EncodedTx =
   | { readonly ok: true; readonly tx: Bytes; readonly response: Bytes }
   | { readonly ok: false; readonly text: string };
@@ -66,7 +66,7 @@ export async function searchTxs(
     const response = encodePart({ txResponses: [txResponseOf(stored, read.tx, timeNs)] });
     return { value: { ok: true, tx, response }, bytes: tx.length + response.length };
   };
-  const made = await makeInTurns(items, make, run);
+  const made = await makeInSteps(items, make, run);
   if (made === undefined) return refuse("ResourceExhausted", "too many requests wait");
   const parts: Bytes[] = [];
   for (const each of made) {

@@ -298,9 +298,9 @@ const largePage = (count: number, bytes: number): Made =>
     },
   ]);
 
-test("attack: a large page is read in turns, and others have theirs between", async () => {
+test("attack: a large page is read in steps, and other work runs between", async () => {
   await withIndex(largePage(8, 70_000), async (store, reads) => {
-    const turns: number[] = [];
+    const steps: number[] = [];
     let turn = 0;
     let isRunning = true;
     const counting = (async () => {
@@ -310,14 +310,14 @@ test("attack: a large page is read in turns, and others have theirs between", as
       }
     })();
     const tx: SearchReads["tx"] = (hash) => {
-      turns.push(turn);
+      steps.push(turn);
       return reads.tx(hash);
     };
     const { items } = await searchTxs(store, { ...reads, tx }, "tx.height=1", ALL);
     isRunning = false;
     await counting;
     assert.equal(items.length, 8);
-    assert.equal(new Set(turns).size, 8, `read in turns ${turns.join()}`);
+    assert.equal(new Set(steps).size, 8, `read in steps ${steps.join()}`);
   });
 });
 

@@ -3,7 +3,7 @@ import { AppError } from "@turnpike/base";
 import type { ChainEvent } from "@turnpike/chain";
 import { bytesToHeight, type ChainStore } from "@turnpike/chain-store";
 import { EventLoopQueue } from "../event-loop-queue.ts";
-import { makeInTurns } from "../in-turns.ts";
+import { makeInSteps } from "../in-steps.ts";
 import type { BlockReads, SearchPage, SearchResult, StoredBlock, StoredTx } from "../types.ts";
 import { BLOCK_HEIGHT_KEY, TX_HASH_KEY, TX_HEIGHT_KEY } from "./event-map.ts";
 import { BLOCK_INDEX, HEIGHT_BYTES, keyPrefix, TX_INDEX } from "./index-keys.ts";
@@ -68,7 +68,7 @@ async function paged(
   return { places, total };
 }
 
-/** Reads a page's items in turns. @throws AppError INVALID_PARAMS when they are too large together */
+/** Reads a page's items in steps. @throws AppError INVALID_PARAMS when they are too large together */
 async function readPage<P, T>(
   places: readonly P[],
   read: (place: P) => T | undefined,
@@ -86,7 +86,7 @@ async function readPage<P, T>(
     }
     return { value, bytes };
   };
-  const items = await makeInTurns(places, make, (work) => queue.run(work));
+  const items = await makeInSteps(places, make, (work) => queue.run(work));
   if (items === undefined) throw new AppError("INVALID_PARAMS", { message: "too many searches wait" });
   return items.filter((item) => item !== undefined);
 }

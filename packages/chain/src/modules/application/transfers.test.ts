@@ -31,7 +31,7 @@ function transferHeight(): bigint {
   return chain.block.heightBlocks - 1n;
 }
 
-/** Relays that the stranger's gateway signs in each session of the victim's application, claimed and proven. */
+/** Relays that the other owner's gateway signs in each session of the victim's application, claimed and proven. */
 class StrangerWork {
   readonly #works = new Map<string, Work>();
 
@@ -57,7 +57,7 @@ const attribute = (event: ChainEvent | undefined, name: string): string | undefi
   event?.attributes.find(({ key }) => key === name)?.value;
 
 suite("applications that are transferred to an address without its consent", () => {
-  test("attack: a stranger's gateway spends nothing of a stake, whenever it is staked", () => {
+  test("attack: another owner's gateway spends nothing of a stake, whenever it is staked", () => {
     const movedAt = transferHeight();
     const heights = [TRANSFER_AT, movedAt, ...[1n, 3n, 4n, 5n, 8n, 11n].map((later) => movedAt + later)];
     for (const stakeAt of heights) {

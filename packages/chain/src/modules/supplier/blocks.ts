@@ -41,7 +41,7 @@ import { forEvent } from "./unstake.ts";
  */
 export const MAX_CONFIGS_PER_BLOCK = 7_000;
 /** Maximum number of suppliers that leave in one block. */
-export const MAX_UNBONDED_PER_BLOCK = 1_000;
+const MAX_UNBONDED_PER_BLOCK = 1_000;
 
 /** Emits which configurations begin with the session that this block begins, and in the next blocks those above the maximum. */
 export function activateConfigs(ctx: Context): void {

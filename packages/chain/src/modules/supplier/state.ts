@@ -195,7 +195,7 @@ interface ConfigSelection {
 }
 
 /** Configurations of a supplier as they are stored, by service and activation height: {@link serviceEnds} is not applied. */
-export function getStoredConfigs(
+function getStoredConfigs(
   ctx: Context,
   operatorAddress: string,
   { serviceId, maximum = Number.POSITIVE_INFINITY }: ConfigSelection = {},

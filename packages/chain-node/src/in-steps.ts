@@ -1,30 +1,30 @@
-/** Bytes that one turn of the event loop makes before others have theirs: some milliseconds of work. */
-const TURN_BYTES = 65_536;
+/** Bytes that one step on the event loop makes before other work runs: some milliseconds of work. */
+const STEP_BYTES = 65_536;
 
-/** An item of a list that is made in turns. */
+/** An item of a list that is made in steps. */
 export interface SizedItem<T> {
   readonly value: T;
   /** Approximate size, which stands for the time that it takes. */
   readonly bytes: number;
 }
 
-/** Runs a piece of work when its turn comes; undefined: too much waits. */
-export type RunInTurn = <T>(work: () => T | Promise<T>) => Promise<T | undefined>;
+/** Runs a piece of work when the event loop has time for it; undefined: too much waits. */
+export type RunStep = <T>(work: () => T | Promise<T>) => Promise<T | undefined>;
 
 /**
- * Makes the items of a list in as many turns of the event loop as their sizes need, since blocks are made on the same thread.
+ * Makes the items of a list in as many steps as their sizes need, since blocks are made on the same thread.
  * Resolves to undefined when too much waits.
  */
-export async function makeInTurns<T, U>(
+export async function makeInSteps<T, U>(
   items: readonly T[],
   make: (item: T) => SizedItem<U> | Promise<SizedItem<U>>,
-  run: RunInTurn,
+  run: RunStep,
 ): Promise<U[] | undefined> {
   const values: U[] = [];
   const pending = items.values();
   for (let hasMore = items.length > 0; hasMore; ) {
     const step = await run(async () => {
-      for (let bytes = 0; bytes < TURN_BYTES; ) {
+      for (let bytes = 0; bytes < STEP_BYTES; ) {
         const next = pending.next();
         if (next.done === true) return false;
         const item = await make(next.value);
