@@ -91,7 +91,7 @@ test("what the chain shows unused after its window is given back, and can be spe
 interface Shown {
   readonly timestamp: bigint;
   readonly isUsed?: boolean;
-  /** What comes before its answer about an authorization. */
+  /** Runs before its answer about an authorization. */
   readonly first?: Promise<unknown>;
 }
 

@@ -2,7 +2,7 @@ import { AppError } from "@turnpike/base";
 import { createPublicClient, http, parseAbi } from "viem";
 import type { PaymentFacts } from "./payment-header.ts";
 
-/** What a chain shows of an authorization whose window has closed: it was used or cancelled, or never can be used. */
+/** State on a chain of an authorization whose window has closed: it was used or cancelled, or never can be used. */
 export type AuthorizationEnd = "used" | "unused";
 
 /** Answer of one node about one authorization; a node of another chain abstains. */

@@ -2,7 +2,7 @@ import { decimalToUnits, isRecord, USD_AMOUNT, unitsToDecimal } from "@turnpike/
 
 /** Places of a micro-unit of the dollar, in which budgets are added up. */
 const MICRO = 6;
-/** Most places of an amount in US dollars. */
+/** Maximum number of places of an amount in US dollars. */
 const PLACES = 18;
 
 /**

@@ -596,7 +596,7 @@ suite("budget, attacked", () => {
       const second = await client.call("eth", BODY);
       assert.ok(second.kind === "refused" && !second.open);
       assert.match(second.charge, /0\.005000 USD was charged, once: the chain shows it/);
-      assert.equal(signer.count(), times + 1, "nothing is signed before the caller is told");
+      assert.equal(signer.count(), times + 1, "nothing is signed before the caller is informed");
     }
     for (let times = 0; times < 3; times++) {
       await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT", NOTHING));

@@ -91,7 +91,7 @@ function reasonOf(answer: Answer | undefined): string {
 /** Facts of a payment that the caller has, and that no record describes. */
 const GIVEN = { price: undefined, isResumed: true, fresh: false, isUsed: false, isCharged: false } as const;
 
-/** What a payment is signed for. */
+/** Purpose of a payment. */
 interface Purpose extends Request {
   readonly requestHash: string;
   /** The lower of the budget's cap and the call's. */
@@ -175,7 +175,7 @@ class GatewayClient implements Client {
   #presentEarlier(purpose: Purpose, { open, reservation, ...earlier }: ResumedPayment): Promise<Verdict> {
     const { payment, usd } = open;
     const { outcome, isUsed, isCharged, receipt } = earlier;
-    // What was refused when it was first seen is judged as it was then: nothing was lost in between.
+    // A payment that was refused when it was first seen is judged as it was then: nothing was lost in between.
     const fresh = outcome === "uncharged" && !isUsed && !isCharged;
     const facts = { isResumed: true, fresh, isUsed, isCharged, hasNodes: this.#hasNodes };
     return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
@@ -363,7 +363,7 @@ class GatewayClient implements Client {
   async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
     const { requestHash, signal } = purpose;
     const isOpenHere = this.#countedFor(purpose, payment)?.state === "open";
-    // What another call holds may be this payment: it is presented beside it, and that call journals it.
+    // Another call may hold this payment: it is presented beside it, and that call journals it.
     using lock = isOpenHere ? this.#journal.tryLock(requestHash) : await this.#journal.lock(requestHash, signal);
     const earlier = lock && this.#journal.resume(requestHash, payment);
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;

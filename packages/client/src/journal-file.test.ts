@@ -127,7 +127,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     }
   });
 
-  test("a payment that the chain showed used counts as charged, and is kept until its caller is told", async () => {
+  test("a payment that the chain showed used counts as charged, and is held until its caller is informed", async () => {
     const { file } = await written();
     const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
     {
@@ -184,7 +184,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
       await using again = await openSpendJournal({ file });
       assert.equal(again.sums().calls, calls + 1);
     };
-    // Most of the time is the disk's, so that many share it.
+    // The disk takes nearly all of the time, so that many share it.
     for (let at = 0; at < lengths.length; at += 32) await Promise.all(lengths.slice(at, at + 32).map(cutOff));
   });
 

@@ -36,7 +36,7 @@ export type JournalRecord =
       readonly result?: number | undefined;
     };
 
-/** How every journal file begins. */
+/** Start of every journal file. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
 
 const CRC = /,"crc":"([0-9a-f]{8})"\}$/;

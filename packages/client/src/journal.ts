@@ -48,7 +48,7 @@ interface Entry {
   receipt?: PurchaseReceipt;
   /** A call of this process has it. */
   busy: boolean;
-  /** What the newest try showed. It replaces none of the facts below, which only grow. */
+  /** Outcome that the newest try showed. It replaces none of the facts below, which only grow. */
   outcome: ResumedPayment["outcome"];
   /** True where the chain showed that it was taken. */
   isUsed: boolean;
@@ -277,7 +277,7 @@ export class SpendBook implements SpendJournal {
     return [...this.#entries.values()].flatMap((entry) => {
       const { payment, requestHash, busy } = entry;
       if (payment === undefined || busy || isTaken(entry) || !this.#isExpired(entry)) return [];
-      // What was used without an answer is kept, so that its caller learns it before anything else is signed.
+      // A payment that was used without an answer is held, so that its caller learns it before anything else is signed.
       return [{ payment, requestHash, end: (end) => this.#endAndWrite(entry, end === "charged" ? "used" : end) }];
     });
   }
@@ -377,7 +377,7 @@ export class SpendBook implements SpendJournal {
     if (this.#charged.size > MAX_CHARGED && oldest !== undefined) this.#charged.delete(oldest);
   }
 
-  /** What was charged stays so, whatever comes of presenting it again. */
+  /** Ends a try. A charged payment stays charged, whatever the result of presenting it again is. */
   #endTry(entry: Entry, outcome: Exclude<SpendOutcome, "charged">): void {
     if (outcome === "unacknowledged") entry.results++;
     else entry.outcome = outcome;
@@ -389,7 +389,7 @@ export class SpendBook implements SpendJournal {
     if (outcome === "void" && isTaken(entry)) return;
     this.#end(entry, outcome);
     const result = outcome === "unacknowledged" ? entry.results : undefined;
-    // What is not written is held after a restart: spent until it is presented, or looked up, again.
+    // An outcome that is not written is unknown after a restart: spent until it is presented, or looked up, again.
     await this.#sink.append({ t: "end", id: entry.id, outcome, result }, false).catch(() => {});
     await this.#faults.reach("journal.ended");
   }

@@ -32,7 +32,7 @@ function listed(item: unknown): ListedService[] {
 }
 
 /**
- * What a gateway sells; undefined when it has no such list, as other makers' gateways.
+ * Services that a gateway sells; undefined when it has no such list, as other makers' gateways.
  * @throws AppError GATEWAY_UNREACHABLE when nothing answers.
  */
 export async function listServices(

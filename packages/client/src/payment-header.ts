@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { isRecord } from "@turnpike/base";
 import type { PaymentPayload } from "@x402/core/types";
 
-/** What a PAYMENT-SIGNATURE header of the scheme `exact` says, unchecked. */
+/** Facts of a PAYMENT-SIGNATURE header of the scheme `exact`, unchecked. */
 export interface PaymentFacts {
   readonly network: string;
   readonly asset: string;
@@ -17,7 +17,7 @@ export interface PaymentFacts {
   readonly validBefore: bigint;
 }
 
-/** Longest header that is read. */
+/** Maximum length of a header that is read. */
 const MAX_HEADER_LENGTH = 64 * 1024;
 /** A block of a chain that lags may still be of a time that has passed. */
 const MARGIN_MS = 60_000;

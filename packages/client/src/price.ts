@@ -4,7 +4,7 @@ import { type AllowedNetworks, isEvmNetwork } from "./networks.ts";
 import type { Token, TokenId } from "./tokens.ts";
 import type { Price } from "./types.ts";
 
-/** Longest time that a signature may be valid: a longer one would let the gateway keep the money on a string. */
+/** Maximum validity of a signature: a longer one would let the gateway keep the money on a string. */
 const MAX_TIMEOUT_SECONDS = 3600;
 /** Maximum options of one gateway's terms that are read. */
 const MAX_OPTIONS = 64;

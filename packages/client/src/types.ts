@@ -17,7 +17,7 @@ export interface ListedService {
   readonly priceUsd: string | undefined;
 }
 
-/** Who signs: an account of viem, or anything with the same two members. */
+/** Signer of payments: an account of viem, or anything with the same two members. */
 export interface Signer {
   readonly address: Address;
   signTypedData(message: {
@@ -40,13 +40,13 @@ export interface DollarAsset {
 }
 
 /**
- * What a client may spend. Enforced before anything is signed, over all calls at once. Amounts are decimals such as
+ * Limits of a client's spending. Enforced before anything is signed, over all calls at once. Amounts are decimals such as
  * `"0.05"`: no sign, no exponent.
  */
 export interface Budget {
-  /** Most that one call may cost, in US dollars: `"0.05"`. */
+  /** Maximum cost of one call, in US dollars: `"0.05"`. */
   readonly perCallUsd: string;
-  /** Most that all calls of one journal may cost together; without one there is no such bound. */
+  /** Maximum cost of all calls of one journal together; without it there is no such bound. */
   readonly totalUsd?: string;
 }
 
@@ -75,11 +75,11 @@ export interface ClientOptions {
   readonly requestTimeoutMs?: number;
   /** Maximum size of a bought answer after decompression; 64 MiB by default. A larger one cannot be read. */
   readonly maxAnswerBytes?: number;
-  /** How long a signed request is sent again while its outcome is unknown; 120,000 by default. */
+  /** Time for which a signed request is sent again while its outcome is unknown; 120,000 by default. */
   readonly retryForMs?: number;
 }
 
-/** How one call shall be made. */
+/** Bounds and behaviour of one call. */
 export interface CallOptions {
   /**
    * A tighter cap for this call: it never widens the budget. By default the price that this client quoted for the same
@@ -116,7 +116,7 @@ export interface CountedPayment {
   readonly state: "open" | "held" | "charged";
 }
 
-/** What was spent so far. Open payments count as spent until their outcome is known. */
+/** Sums spent so far. Open payments count as spent until their outcome is known. */
 export interface Spending {
   readonly chargedUsd: string;
   readonly openUsd: string;
@@ -125,7 +125,7 @@ export interface Spending {
 }
 
 /**
- * What became of a signed payment.
+ * Outcome of a signed payment.
  * `charged`: it was taken, by a receipt that fits, or as the caller was informed; it stays spent.
  * `unacknowledged`: the same, and its caller has not acknowledged the result so far: the same request presents it again.
  * `claimed`: the gateway says that it was taken, and handed out no answer. It counts as charged.
@@ -138,7 +138,7 @@ export interface Spending {
 export type SpendOutcome = "charged" | "unacknowledged" | "claimed" | "uncharged" | "unserved" | "open";
 
 /**
- * What is known for good of a signed payment. `void`: the chain shows, after its window, that the authorization was not
+ * Final end of a signed payment. `void`: the chain shows, after its window, that the authorization was not
  * used, so that it never can be; only this gives its price back.
  */
 export type SpendEnd = "charged" | "void";
@@ -154,7 +154,7 @@ export interface ExpiredPayment {
 /** A payment of an earlier try that is taken up again. */
 export interface ResumedPayment {
   readonly open: OpenPayment;
-  /** What its newest try showed. */
+  /** Outcome that its newest try showed. */
   readonly outcome: Exclude<SpendOutcome, "charged" | "unacknowledged">;
   /** True where the chain showed that it was taken, so that its caller is informed first. */
   readonly isUsed: boolean;
@@ -218,9 +218,9 @@ export interface SpendJournal extends AsyncDisposable {
   acknowledge(resultId: string): Promise<void>;
   /** The record of a payment that counts already; of those that were charged, only the newest 10,000 are remembered. */
   counted(payment: string): CountedPayment | undefined;
-  /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
+  /** Signed payments without a known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
-  /** What was signed, can no longer be taken, and has no known end, oldest first. */
+  /** Signed payments that can no longer be taken and have no known end, oldest first. */
   expired(): readonly ExpiredPayment[];
   /** Number of payments that a call may still present again. */
   pendingCount(): number;
@@ -228,7 +228,7 @@ export interface SpendJournal extends AsyncDisposable {
   sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
 }
 
-/** What a call costs, by the option that would be signed. */
+/** Price of a call, by the option that would be signed. */
 export interface Price {
   readonly network: NetworkId;
   readonly asset: Address;
@@ -238,7 +238,7 @@ export interface Price {
   readonly decimals: number;
   /** In US dollars, with the asset's decimals. */
   readonly usd: string;
-  /** How long the signature is valid. */
+  /** Validity of the signature. */
   readonly maxTimeoutSeconds: number;
 }
 
@@ -278,7 +278,7 @@ export interface SignedCall {
   readonly isResumed: boolean;
 }
 
-/** How a call ended. Whatever the answer is, the members beside it are of a bounded size and depth. */
+/** Result of a call. Whatever the answer is, the members beside it are of a bounded size and depth. */
 export type PurchaseResult =
   | {
       readonly kind: "bought";
@@ -309,7 +309,7 @@ export type PurchaseResult =
       readonly message: string;
       /** Author of `message`: words of a gateway are to be quoted. */
       readonly messageOf: "client" | "gateway";
-      /** What that means for the money, in a sentence: nothing was signed, nothing was charged, or what may have been. */
+      /** Consequence for the money, in a sentence: nothing was signed, nothing was charged, or what may have been. */
       readonly charge: string;
       /** True when the same request, with the same payment where there is one, may succeed later. */
       readonly retryable: boolean;
@@ -320,7 +320,7 @@ export type PurchaseResult =
       /** Receipt of this answer that does not fit. */
       readonly claimedReceipt: ClaimedReceipt | undefined;
       readonly price: Price | undefined;
-      /** What was signed, to present it again; undefined when nothing was signed. */
+      /** The signed payment, to present it again; undefined when nothing was signed. */
       readonly payment: string | undefined;
       /** Id of this result, for {@link Client.acknowledge}; undefined where nothing is to be acknowledged. */
       readonly resultId: string | undefined;
@@ -361,7 +361,7 @@ export interface Client extends AsyncDisposable {
    * journal has it. Never rejects: a payment whose newest result is not acknowledged is presented once more.
    */
   acknowledge(resultId: string): Promise<void>;
-  /** What the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
+  /** Services that the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
   services(): Promise<readonly ListedService[] | undefined>;
   spending(): Spending;
   openPayments(): readonly OpenPayment[];

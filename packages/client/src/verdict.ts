@@ -64,7 +64,7 @@ function isAnswerGone({ payment }: Presented, nowMs: number): boolean {
   return untakeableFromMs(payment) + ANSWER_KEPT_MS <= nowMs;
 }
 
-/** What an answer to a payment means for the budget. Where it proves nothing, the payment stays spent. */
+/** Outcome of a payment for the budget. Where an answer proves nothing, the payment stays spent. */
 function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: number): JudgedOutcome {
   const { isUsed, isCharged, isAcknowledged, receipt } = presented;
   if (isAcknowledged === true) return "charged";
@@ -72,7 +72,7 @@ function outcomeOf(answer: Answer | undefined, presented: Presented, nowMs: numb
   const isReturned = outcome === "uncharged" || outcome === "unserved";
   if (isReturned && receipt !== undefined) outcome = outcomeOfUnreadable(presented, nowMs);
   if (isCharged && outcome !== "charged") outcome = outcomeOfCharged(outcome, presented, nowMs);
-  // What is open must end: nothing can come of it any more, and the caller is informed of what it may have cost.
+  // An open payment must end: nothing can result from it any more, and the caller is informed of what it may have cost.
   if (outcome !== "open" || !isAnswerGone(presented, nowMs)) return outcome;
   return isUsed || isCharged ? "charged" : claimedOutcome(presented, nowMs);
 }
@@ -146,7 +146,7 @@ function chargeOf(outcome: JudgedOutcome, presented: Presented): string {
   );
 }
 
-/** What came of presenting a payment: for the caller, and for the budget. */
+/** Result of presenting a payment: for the caller, and for the budget. */
 export interface Verdict {
   readonly result: PurchaseResult;
   readonly outcome: JudgedOutcome;

@@ -131,7 +131,7 @@ export async function standInGateway(paid: Answerer, accepts: readonly unknown[]
 export interface StandInNode extends AsyncDisposable {
   readonly url: string;
   chainId: number;
-  /** Of the newest block, in seconds since the Unix epoch. */
+  /** Time of the newest block, in seconds since the Unix epoch. */
   timeSeconds: number;
   /** Result of `eth_call`; undefined is an error. */
   state: string | undefined;
@@ -207,7 +207,7 @@ export function countingSigner(): Signer & { readonly count: () => number } {
   };
 }
 
-/** What of a {@link testClient} a test bends. */
+/** Parts of a {@link testClient} that a test changes. */
 export interface TestClientOptions {
   readonly maxPriceUsd?: string;
   readonly totalUsd?: string;

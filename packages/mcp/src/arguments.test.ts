@@ -40,7 +40,7 @@ test("attack: whatever path is taken stays below the service's own address", () 
       assert.equal(url.host, "gateway.example");
       assert.equal(url.hash, "");
       assert.ok(url.pathname === "/v1/eth" || url.pathname.startsWith("/v1/eth/"), url.href);
-      // What is asked is what was written: nothing on the way makes another path of it.
+      // The request is the one that was written: nothing on the way makes another path of it.
       assert.equal(`${url.pathname}${url.search || (target.includes("?") ? "?" : "")}`, `/v1/${target}`);
     }),
     { numRuns: 2_000 },

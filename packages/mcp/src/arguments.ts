@@ -8,7 +8,7 @@ export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const PATH = /^[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]{1,2048}$/;
 
 /**
- * What is asked of a service, in the client's form: the id, with an appended path and query.
+ * Request for a service, in the client's form: the id, with an appended path and query.
  * @throws AppError BAD_PATH when the path could lead to another address than the service's; nothing was signed.
  */
 export function targetOf(serviceId: string, path: string | undefined): string {

@@ -20,7 +20,7 @@ export interface ServiceFacts {
   readonly tags: readonly string[];
   /** US dollars for one call, rounded up to a micro-unit; undefined where the list has no such price. */
   readonly priceUsd: string | undefined;
-  /** Whether it answers now. */
+  /** True when it answers now. */
   readonly servesNow: boolean;
   /** False for one that is only on the free relay. */
   readonly paid: boolean;
@@ -37,7 +37,7 @@ export interface RouteFacts {
   readonly answer: unknown;
 }
 
-/** Most operations of a service that are read; a list as long as this may be cut. */
+/** Maximum number of operations of a service that are read; a list as long as this may be cut. */
 export const MAX_LISTED_OPERATIONS = 2_000;
 /** Maximum size of the two documents after decompression. */
 const MAX_LIST_BYTES = 4 * 1_048_576;

@@ -9,7 +9,7 @@ import { THIRD_PARTY_NOTICE, toolResult } from "./result.ts";
 const MAX_QUOTED_CHARACTERS = 600;
 const MAX_MESSAGE_CHARACTERS = 1_200;
 
-/** What to do next, where the registry's advice is for people at a command line. */
+/** Next step, where the registry's advice is for people at a command line. */
 const NEXT: Partial<Record<ErrorCode, string>> = {
   SPEND_CAP:
     "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted or " +
@@ -47,7 +47,7 @@ export function isSettlementId(id: string | undefined): id is string {
   return id !== undefined && /^stl_[A-Za-z0-9_-]{1,40}$/.test(id);
 }
 
-/** What may have been charged, in one sentence. */
+/** Sum that may have been charged, in one sentence. */
 function chargeText(record: CallRecord | undefined, code: string): string {
   const usd = record?.microUsd === undefined ? "the price" : `${usdOf(record.microUsd)} USD`;
   switch (record?.state) {

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HostCheck } from "@turnpike/base";
 
-/** Who may ask. */
+/** Clients that may send requests. */
 export interface GuardOptions {
   readonly hosts: HostCheck;
   /** Token that each request must bear; undefined: none. */
@@ -11,9 +11,14 @@ export interface GuardOptions {
   readonly allowedOrigins: readonly string[];
 }
 
+/** Code of JSON-RPC for a message that is not a request object. */
+export const INVALID_REQUEST = -32_600;
+
 /** A refusal: status, sentence and headers. */
 export interface Refusal {
   readonly status: number;
+  /** Code of the JSON-RPC error; -32,000 by default. */
+  readonly code?: number;
   readonly message: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -54,12 +59,12 @@ export function corsHeaders(request: IncomingMessage): Readonly<Record<string, s
 }
 
 /** Answers with a JSON-RPC error, as clients of MCP expect one. */
-export function refuse(response: ServerResponse, { status, message, headers = {} }: Refusal): void {
+export function refuse(response: ServerResponse, { status, code = -32_000, message, headers = {} }: Refusal): void {
   if (response.headersSent) {
     response.destroy();
     return;
   }
-  const body = JSON.stringify({ jsonrpc: "2.0", error: { code: -32_000, message }, id: null });
+  const body = JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id: null });
   response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store", ...headers });
   response.end(body);
 }

@@ -2,7 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeStreamableHTTPServerTransport } from "@modelcontextprotocol/node";
 import type { Clock, Log } from "@turnpike/base";
+import { servedResponse } from "./deliveries.ts";
+import { INVALID_REQUEST, refuse } from "./http-guard.ts";
 import type { McpSession } from "./mcp-session.ts";
+import { ID_IN_FLIGHT, RequestIds } from "./request-ids.ts";
 import { createMcpServer } from "./server.ts";
 import type { McpServerModules, McpServerOptions } from "./types.ts";
 
@@ -10,11 +13,12 @@ import type { McpServerModules, McpServerOptions } from "./types.ts";
 interface HttpSession {
   readonly transport: NodeStreamableHTTPServerTransport;
   readonly abort: AbortController;
+  readonly ids: RequestIds;
   busy: number;
   usedAtMs: number;
 }
 
-/** How many sessions there may be, and how long an idle one is kept. */
+/** Maximum number of sessions, and time for which an idle one is held. */
 export interface HttpSessionsOptions {
   readonly maxSessions: number;
   readonly idleMs: number;
@@ -54,6 +58,10 @@ export class HttpSessions {
   async serve(id: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<boolean> {
     const session = this.#byId.get(id);
     if (session === undefined) return false;
+    if (!session.ids.begin(body)) {
+      refuse(response, { status: 400, code: INVALID_REQUEST, message: ID_IN_FLIGHT });
+      return true;
+    }
     session.busy += 1;
     session.usedAtMs = this.#modules.clock.monotonicMs();
     // An open stream of events is no use of the session: only what is asked is.
@@ -64,7 +72,11 @@ export class HttpSessions {
         session.usedAtMs = this.#modules.clock.monotonicMs();
       });
     }
-    await session.transport.handleRequest(request, response, body);
+    try {
+      await session.transport.handleRequest(request, response, body);
+    } finally {
+      session.ids.end(body);
+    }
     return true;
   }
 
@@ -73,12 +85,13 @@ export class HttpSessions {
     this.#opening += 1;
     try {
       const abort = new AbortController();
+      const ids = new RequestIds();
       const { newSession, ...modules } = this.#modules;
       const signals = [abort.signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
       const transport = new NodeStreamableHTTPServerTransport({
         sessionIdGenerator: () => randomUUID(),
         onsessioninitialized: (id) => {
-          this.#byId.set(id, { transport, abort, busy: 0, usedAtMs: this.#modules.clock.monotonicMs() });
+          this.#byId.set(id, { transport, abort, ids, busy: 0, usedAtMs: this.#modules.clock.monotonicMs() });
           this.#log.info({ sessions: this.#byId.size }, "a session was opened");
         },
         onsessionclosed: (id) => this.#end(id, "by the client"),
@@ -87,8 +100,10 @@ export class HttpSessions {
         ...modules,
         session: newSession(),
         stopping: AbortSignal.any(signals),
+        sinkOf: () => servedResponse.getStore(),
       });
       await server.connect(transport);
+      ids.watch(transport);
       await transport.handleRequest(request, response, body);
       if (transport.sessionId === undefined) await transport.close();
     } finally {

@@ -1,30 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type IncomingMessage, request as send } from "node:http";
 import { connect } from "node:net";
-import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { isAppError, silentLog, systemClock } from "@turnpike/base";
-import { createClient, memoryJournal } from "@turnpike/client";
-import { eventually, virtualClock } from "@turnpike/testkit";
-import { countingSigner, errorOf, receipt, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
-import { GatewayDocuments, type McpHttpOptions, type McpHttpServer, McpSession, serveMcpHttp } from "./index.ts";
+import { isAppError } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
+import { errorOf, receipt, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
+import { type HttpBend, initialize, readRaw, sendRaw, startHttpServer } from "../test/http-server.ts";
+import type { McpHttpServer } from "./index.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
-const INITIALIZE = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "0" } },
-};
-const HEADERS = { "content-type": "application/json", accept: "application/json, text/event-stream" };
-
-interface Bend extends Partial<McpHttpOptions> {
-  readonly perSessionMicroUsd?: bigint;
-  readonly totalUsd?: string;
-  readonly nowMs?: () => number;
-}
+const INITIALIZE = initialize();
 
 suite("MCP over streamable HTTP", () => {
   let gateway: StandInGateway;
@@ -35,43 +21,15 @@ suite("MCP over streamable HTTP", () => {
     await gateway?.[Symbol.asyncDispose]();
   });
 
-  const served = async ({ perSessionMicroUsd = 1_000_000n, totalUsd = "10", nowMs, ...opts }: Bend = {}) => {
-    const journal = memoryJournal();
-    const signer = countingSigner();
-    const clock = nowMs === undefined ? systemClock : { nowMs: () => systemClock.nowMs(), monotonicMs: nowMs };
-    const server = await serveMcpHttp(
-      { gateway: gateway.url, version: "0", buyer: signer.address, port: 0, drainMs: 60_000, ...opts },
-      {
-        client: (one) =>
-          createClient({
-            gateway: gateway.url,
-            signer,
-            budget: { perCallUsd: "0.05", totalUsd },
-            journal: one,
-            retryForMs: 0,
-          }),
-        newSession: () => new McpSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal }),
-        documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
-        log: silentLog,
-        clock,
-      },
-    );
-    return { server, signer, journal };
-  };
+  const served = (bend?: HttpBend) => startHttpServer(gateway, bend);
 
-  /** One request as it is written: `fetch` sets Host itself. */
-  const raw = async (
-    { port }: McpHttpServer,
+  const raw = (
+    server: McpHttpServer,
     headers: Record<string, string>,
     body: string = JSON.stringify(INITIALIZE),
     method = "POST",
     path = "/mcp",
-  ) => {
-    const sent = send({ host: "127.0.0.1", port, path, method, headers: { ...HEADERS, ...headers }, agent: false });
-    sent.end(method === "POST" ? body : undefined);
-    const [response] = (await once(sent, "response")) as [IncomingMessage];
-    return { status: response.statusCode, headers: response.headers, body: await text(response) };
-  };
+  ) => readRaw(sendRaw(server, headers, body, { method, path }));
 
   const client = async ({ url }: McpHttpServer, mode: "legacy" | "auto" = "legacy") => {
     const made = new Client({ name: "test", version: "0" }, { versionNegotiation: { mode } });
@@ -121,7 +79,8 @@ suite("MCP over streamable HTTP", () => {
       assert.equal(result.isError, undefined, said(result));
       const { payment } = result.structuredContent as { payment: { resumed: boolean } };
       if (mode === "legacy") assert.equal(payment.resumed, true);
-      assert.deepEqual([signer.count, journal.sums().chargedMicroUsd, journal.pendingCount()], [1, 5_000n, 0]);
+      assert.deepEqual([signer.count, journal.sums().chargedMicroUsd], [1, 5_000n]);
+      await eventually("it is acknowledged", () => journal.pendingCount() === 0);
       gateway.onPaid = undefined;
     });
   }
@@ -148,7 +107,8 @@ suite("MCP over streamable HTTP", () => {
       const { payment } = result.structuredContent as { payment: { resumed: boolean } };
       assert.equal(payment.resumed, at === 1);
     }
-    assert.deepEqual([signer.count, journal.sums().chargedMicroUsd, journal.pendingCount()], [1, 5_000n, 0]);
+    assert.deepEqual([signer.count, journal.sums().chargedMicroUsd], [1, 5_000n]);
+    await eventually("it is acknowledged", () => journal.pendingCount() === 0);
     gateway.onPaid = undefined;
   });
 

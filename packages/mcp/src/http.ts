@@ -12,7 +12,8 @@ import {
   ForeignJsonReader,
   isLoopbackHost,
 } from "@turnpike/base";
-import { corsHeaders, type Refusal, refusalOf, refuse } from "./http-guard.ts";
+import { ResponseSink, servedResponse } from "./deliveries.ts";
+import { corsHeaders, INVALID_REQUEST, type Refusal, refusalOf, refuse } from "./http-guard.ts";
 import { HttpSessions, type HttpSessionsModules } from "./http-sessions.ts";
 import type { McpSession } from "./mcp-session.ts";
 import { createMcpServer } from "./server.ts";
@@ -82,7 +83,7 @@ async function bodyOf(
       const message = `The body is larger than ${maxBytes} bytes.`;
       return { refusal: { status: 413, message, headers: { connection: "close" } } };
     }
-    // What is refused is read to its end nevertheless: else the connection ends before the refusal is sent.
+    // A refused request is read to its end nevertheless: else the connection ends before the refusal is sent.
     reader.write(part);
   }
   const read = reader.end();
@@ -112,7 +113,8 @@ class Endpoint {
     const bounds = { maxSessions: opts.maxSessions ?? 64, idleMs: opts.idleMs ?? 1_800_000 };
     const inner = { ...modules, stopping: this.#stopping.signal };
     this.#sessions = new HttpSessions({ ...opts, ...bounds }, inner);
-    this.#modern = createMcpHandler(() => createMcpServer(opts, { ...inner, session: this.#sharedSession() }), {
+    const modern = () => ({ ...inner, session: this.#sharedSession(), sinkOf: () => servedResponse.getStore() });
+    this.#modern = createMcpHandler(() => createMcpServer(opts, modern()), {
       legacy: "reject",
       maxSubscriptions: 64,
       onerror: (error) => modules.log.warn({ kind: error.name }, "a message could not be served"),
@@ -143,7 +145,7 @@ class Endpoint {
       return;
     }
     if (request.method !== "GET") this.#count(response);
-    await this.#route(request, response);
+    await servedResponse.run(new ResponseSink(response), () => this.#route(request, response));
   }
 
   /** Waits for calls in flight, then ends everything. */
@@ -196,6 +198,10 @@ class Endpoint {
       return;
     }
     const { json } = body;
+    if (Array.isArray(json)) {
+      refuse(response, BATCH);
+      return;
+    }
     if (typeof id === "string") {
       if (!(await this.#sessions.serve(id, request, response, json))) refuse(response, GONE);
       return;
@@ -225,6 +231,13 @@ class Endpoint {
     return this.#shared.session;
   }
 }
+
+/** Batches were removed from MCP with revision 2025-06-18; a client of 2025-03-26 may still send one. */
+const BATCH: Refusal = {
+  status: 400,
+  code: INVALID_REQUEST,
+  message: "JSON-RPC batches are not served, in any revision of MCP: send each message in a request of its own.",
+};
 
 const GONE: Refusal = { status: 404, message: "This session has ended. Send initialize to begin another." };
 

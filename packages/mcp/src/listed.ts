@@ -4,7 +4,7 @@ import { type GatewayDocuments, MAX_LISTED_OPERATIONS, type ServiceFacts } from 
 /** The operation that is the body of the route itself. */
 const OWN_BODY = "POST /";
 const PATH_METHOD = /^(GET|POST) \/([^?]*)(?:\?.*)?$/s;
-/** What is shown of a third-party list: names, and nothing that reads as a sentence. */
+/** Text that is shown of a third-party list: names, and nothing that reads as a sentence. */
 const NAME = /^(?:(?:GET|POST) )?[\w./:{}*~-]{1,120}$/;
 const MAX_NEAR_NAMES = 5;
 
@@ -79,7 +79,7 @@ function assertMethod({ id, operations }: ServiceFacts, request: Readonly<Record
   }
 }
 
-/** What a member must be, where it certainly is not; what may be read as it, such as "3" for a number, is accepted. */
+/** Type that a member must have, where it certainly has not; what may be read as it, such as "3" for a number, is accepted. */
 function kindFault(schema: unknown, value: unknown): string | undefined {
   if (!isRecord(schema) || value === null) return undefined;
   const nested = typeof value === "object";

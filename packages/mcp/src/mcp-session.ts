@@ -19,7 +19,7 @@ export function microOf(usd: string): bigint {
   return (units + perMicro - 1n) / perMicro;
 }
 
-/** What became of the payment of one call. */
+/** State of the payment of one call. */
 export type PaymentState =
   /** No signature was made, or it was not sent. */
   | "unsigned"
@@ -41,7 +41,7 @@ export interface CallRecord {
   readonly resumed: boolean;
   /** Id under which an open payment is listed; undefined while nothing was reserved. */
   readonly paymentId: string | undefined;
-  /** What it costs; undefined while nothing was reserved. */
+  /** Its cost; undefined while nothing was reserved. */
   readonly microUsd: bigint | undefined;
   /** The signed header, to remove it from what is shown. */
   readonly payment: string | undefined;
@@ -49,7 +49,7 @@ export interface CallRecord {
   close(): void;
 }
 
-/** What a session has spent. */
+/** Spending of a session. */
 export interface SessionSpending {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
@@ -81,7 +81,7 @@ export interface PurchaseLimit {
 export interface McpSessionOptions {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** What this session had used before the process was started again; 0 by default. */
+  /** Sum that this session had used before the process was started again; 0 by default. */
   readonly usedMicroUsd?: bigint;
   /** Called with what the session has used, before it is signed for: where it throws, nothing is. */
   readonly onUsed?: (usedMicroUsd: bigint) => void;
@@ -122,7 +122,7 @@ const MAX_SENT = 64;
 class SessionBudget {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** What was signed in this session and may have been charged, in micro-dollars by signed payment. */
+  /** Sums that were signed in this session and may have been charged, in micro-dollars by signed payment. */
   readonly held = new Map<string, bigint>();
   readonly #onUsed: (usedMicroUsd: bigint) => void;
   #used: bigint;
@@ -312,14 +312,14 @@ export class McpSession {
   readonly id = randomUUID();
   /** Prices that were quoted in this session, in US dollars, by request. */
   readonly quotes = new Recent<string>(MAX_QUOTES);
-  /** Prices of services that were shown in this session, in US dollars, by id. */
-  readonly shownPrices = new Recent<string | undefined>(MAX_SHOWN_PRICES);
   /** Purchases in flight, by request. */
   readonly purchases = new SharedCalls<Purchase, PurchaseLimit>();
   /** The journal of all sessions. */
   readonly journal: SpendJournal;
   readonly #budget: SessionBudget;
   readonly #sent = new Recent<SentRequest>(MAX_SENT);
+  /** Prices of services that were shown in this session, in US dollars, by id. */
+  readonly #shownPrices = new Recent<string>(MAX_SHOWN_PRICES);
 
   constructor(opts: McpSessionOptions, modules: { readonly journal: SpendJournal }) {
     this.journal = modules.journal;
@@ -329,6 +329,16 @@ export class McpSession {
   /** The request of a payment; undefined when it was not sent in this session, or long ago. */
   sentRequest(paymentId: string): SentRequest | undefined {
     return this.#sent.get(paymentId);
+  }
+
+  /** The last price that was shown for a service; undefined where none was. */
+  shownPrice(serviceId: string): string | undefined {
+    return this.#shownPrices.get(serviceId);
+  }
+
+  /** Records a price as it is shown. One that is shown as unknown does not end what an earlier one binds. */
+  showPrice(serviceId: string, priceUsd: string | undefined): void {
+    if (priceUsd !== undefined) this.#shownPrices.set(serviceId, priceUsd);
   }
 
   spending(): SessionSpending {

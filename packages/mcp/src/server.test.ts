@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, beforeEach, suite, test } from "node:test";
 import { AppError } from "@turnpike/base";
 import { memoryJournal, openSpendJournal } from "@turnpike/client";
-import { eventually } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import {
   connected,
   countingSigner,
@@ -19,6 +19,7 @@ import {
   service,
   startStandInGateway,
 } from "../test/gateway.ts";
+import { GatewayDocuments } from "./index.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
 const ETH = { service_id: "eth", request: BLOCK };
@@ -405,7 +406,7 @@ suite("the MCP server", () => {
     assert.deepEqual([mcp.signer.count, gateway.paid.length], [0, 0]);
   });
 
-  test("attack: identical calls in flight share one purchase, and each is told so", async () => {
+  test("attack: identical calls in flight share one purchase, and each result says so", async () => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     gateway.onPaid = ({ payment }, response) => {
@@ -500,8 +501,55 @@ suite("the MCP server", () => {
       const call = await mcp.tool("call_service", ETH);
       assert.equal(
         call.isError === true ? errorOf(call).code : undefined,
-        shown === "unknown" ? undefined : "SPEND_CAP",
+        shown === "unknown" ? "INVALID_PARAMS" : "SPEND_CAP",
+        name,
       );
+      assert.equal(mcp.signer.count, 0, name);
+    }
+  });
+
+  test("attack: a price that was shown binds after it is shown as unknown", async () => {
+    let price: unknown = { amount: "0.0001", currency: "USD" };
+    gateway.onDocument = (path, response) => {
+      if (path === "/services.json") response.end(JSON.stringify([service("eth", { price })]));
+      return path === "/services.json";
+    };
+    gateway.amount = "49000";
+    const clock = virtualClock();
+    const documents = new GatewayDocuments({ gateway: gateway.url }, { clock });
+    await using mcp = await connected(gateway, { modules: { documents } });
+    const shownPrice = async (): Promise<string> => {
+      const { structuredContent } = await mcp.tool("describe_service", { service_id: "eth" });
+      return (structuredContent as { service: { price_usd: string } }).service.price_usd;
+    };
+    assert.equal(await shownPrice(), "0.000100");
+    price = { amount: "0.0001", currency: "EUR" };
+    clock.advance(3_600_000);
+    assert.equal(await shownPrice(), "unknown");
+    const call = await mcp.tool("call_service", ETH);
+    assert.equal(errorOf(call).code, "SPEND_CAP");
+    assert.match(said(call), /over the cap of 0\.000100 USD; nothing was signed/);
+    await mcp.tool("get_quote", ETH);
+    assert.equal((await mcp.tool("call_service", ETH)).isError, undefined, "a quote names the price");
+    assert.equal(mcp.signer.count, 1);
+  });
+
+  test("attack: a call whose price was only shown as unknown needs a quote or max_price_usd", async () => {
+    gateway.onDocument = (path, response) => {
+      if (path === "/services.json") response.end(JSON.stringify([service("eth", { price: "?" })]));
+      return path === "/services.json";
+    };
+    for (const isShown of [true, false]) {
+      await using mcp = await connected(gateway);
+      if (isShown) await mcp.tool("search_services");
+      const call = await mcp.tool("call_service", ETH);
+      assert.equal(errorOf(call).code, "INVALID_PARAMS");
+      assert.match(said(call), /max_price_usd.*get_quote/s);
+      assert.equal(mcp.signer.count, 0);
+      assert.equal((await mcp.tool("call_service", { ...ETH, max_price_usd: "0.005" })).isError, undefined);
+      assert.equal((await mcp.tool("call_service", ETH)).isError, true, "a maximum is for one call");
+      await mcp.tool("get_quote", ETH);
+      assert.equal((await mcp.tool("call_service", ETH)).isError, undefined);
     }
   });
 
@@ -688,7 +736,7 @@ suite("the MCP server", () => {
       await using first = await openSpendJournal({ file });
       await using before = await connected(gateway, { journal: first, signer, totalUsd: "0.009" });
       await before.tool("call_service", ETH);
-      // What a crash leaves: the file. The journal is let go of as the system would.
+      // A crash leaves the file. The journal is let go of as the system would.
       await first[Symbol.asyncDispose]();
       await using second = await openSpendJournal({ file });
       await using mcp = await connected(gateway, { journal: second, signer, totalUsd: "0.009" });

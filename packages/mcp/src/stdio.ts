@@ -1,10 +1,13 @@
 import type { Readable, Writable } from "node:stream";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import type { Log } from "@turnpike/base";
+import { StreamSink } from "./deliveries.ts";
+import { INVALID_REQUEST } from "./http-guard.ts";
+import { ID_IN_FLIGHT, RequestIds } from "./request-ids.ts";
 import { createMcpServer } from "./server.ts";
 import type { McpServerModules, McpServerOptions } from "./types.ts";
 
-/** Most bytes of one message. */
+/** Maximum number of bytes of one message. */
 const MAX_MESSAGE_BYTES = 2 * 1_048_576;
 
 /** A server on a pair of streams. */
@@ -37,13 +40,25 @@ export function serveMcpStdio(opts: McpServerOptions, modules: McpStdioModules):
   for (const event of ["close", "error"]) output.once(event, gone);
   const stopping = new AbortController();
   const signals = [stopping.signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
-  const inner = { ...modules, stopping: AbortSignal.any(signals) };
+  const sink = new StreamSink(output);
+  const inner = { ...modules, stopping: AbortSignal.any(signals), sinkOf: () => sink };
   const transport = new StdioServerTransport(input, output, { maxBufferSize: MAX_MESSAGE_BYTES });
   const handle = serveStdio(() => createMcpServer(opts, inner), {
     transport,
     onerror: logged(log),
     maxSubscriptions: 16,
   });
+  const ids = new RequestIds();
+  ids.watch(transport);
+  const dispatch = transport.onmessage;
+  transport.onmessage = (message) => {
+    if (ids.begin(message)) {
+      dispatch?.(message);
+      return;
+    }
+    const error = { code: INVALID_REQUEST, message: ID_IN_FLIGHT };
+    transport.send({ jsonrpc: "2.0", error }).catch(logged(log));
+  };
   // A message that is too large closes the transport without notice to the other end.
   const close = transport.onclose;
   transport.onclose = () => {

@@ -11,9 +11,9 @@ export interface McpServerOptions {
   readonly version: string;
   /** Address that pays. */
   readonly buyer: string;
-  /** Most that all sessions of the journal may spend together, in US dollars, as it is shown. */
+  /** Maximum that all sessions of the journal may spend together, in US dollars, as it is shown. */
   readonly totalUsd?: string;
-  /** Most characters of a bought answer in one result; 40,000 by default. */
+  /** Maximum number of characters of a bought answer in one result; 40,000 by default. */
   readonly maxDataCharacters?: number;
 }
 
@@ -27,7 +27,7 @@ export interface McpServerModules {
   readonly stopping?: AbortSignal;
 }
 
-/** What the tools of one server stand on. */
+/** Modules of the tools of one server. */
 export interface ToolModules extends McpServerModules {
   readonly deliveries: Deliveries;
 }

@@ -13,7 +13,8 @@ import {
   signerFromKey,
 } from "@turnpike/client";
 import { virtualClock } from "@turnpike/testkit";
-import { createMcpServer, GatewayDocuments, type McpServerModules, McpSession } from "../src/index.ts";
+import { createMcpServer, GatewayDocuments, McpSession } from "../src/index.ts";
+import type { ConnectionModules } from "../src/server.ts";
 
 /** A transaction of the stand-in's receipts. */
 export const HASH = `0x${"ab".repeat(32)}`;
@@ -30,7 +31,7 @@ export interface StandInGateway extends AsyncDisposable {
   readonly url: string;
   /** Units of the token, of 10^-6 USD. */
   amount: string;
-  /** What the supplier answers. */
+  /** Answer of the supplier. */
   data: (request: PaidRequest) => unknown;
   /** Answers a paid request instead of the stand-in; true when it did. */
   onPaid: ((request: PaidRequest, response: ServerResponse) => boolean) | undefined;
@@ -231,7 +232,7 @@ export function countingSigner(): Signer & { count: number; readonly key: string
   };
 }
 
-/** What a test bends of {@link connected}. */
+/** Parts of {@link connected} that a test changes. */
 export interface Bend {
   readonly perCallUsd?: string;
   readonly perSessionMicroUsd?: bigint;
@@ -239,7 +240,7 @@ export interface Bend {
   readonly journal?: SpendJournal;
   readonly signer?: ReturnType<typeof countingSigner>;
   readonly maxDataCharacters?: number;
-  readonly modules?: Partial<McpServerModules>;
+  readonly modules?: Partial<ConnectionModules>;
   /** 0 by default: a signed request is sent once. */
   readonly retryForMs?: number;
   /** Called before the server's messages are sent; what it returns is awaited first. */
@@ -252,7 +253,7 @@ export function said(result: { readonly content?: unknown }): string {
   return blocks.map((block) => block.text ?? "").join("\n");
 }
 
-/** What a failed tool tells a program. */
+/** Facts that a failed tool returns to a program. */
 export interface ToldError {
   readonly code: string;
   readonly retryable: boolean;
@@ -299,6 +300,8 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
       session,
       documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
       log: silentLog,
+      // A message in memory is received as it is sent.
+      sinkOf: () => ({ expect: () => (onFlushed) => onFlushed() }),
       ...bend.modules,
     },
   );

@@ -23,14 +23,15 @@ export const MAX_BLOCK_TXS = 100_000;
 
 /**
  * Maximum bytes of the results of a block's transactions, but for the last one's: those behind it are not run. CometBFT accepts 100
- * MiB for all results, with the events of the begin and the end of the block. A full block of claims or payments has 20 MB.
+ * MiB for all results, with the events of the begin and the end of the block. A full block of claims or payments has 20 MB. What
+ * {@link MAX_RESULTS_BYTES} leaves of the 100 MiB is for the new difficulties of an end of sessions: those of 24,000 services.
  */
-export const MAX_BLOCK_RESULT_BYTES = 40 * 1024 * 1024;
+export const MAX_BLOCK_RESULT_BYTES = 32 * 1024 * 1024;
 
 /** Bytes of a transaction's result beside the events of its messages: its fee and signatures, at most all of its bytes in base64. */
 const MAX_REMAINING_RESULT_BYTES = 2 * MAX_TX_BYTES;
 
-/** Bytes of the configurations that begin, and of the suppliers that leave: each a thousand events of some hundred bytes. */
+/** Bytes of the configurations that begin, and of the suppliers that leave: at most seven and one thousand events of some hundred bytes. */
 const MAX_SUPPLIER_BYTES = 4 * 1024 * 1024;
 
 /**

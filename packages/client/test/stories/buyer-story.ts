@@ -32,7 +32,7 @@ interface Buyer {
   readonly quotes: Map<number, bigint>;
 }
 
-/** How a story's call is made. */
+/** Bounds and behaviour of a call in a story. */
 interface CallPlan {
   readonly payment?: string;
   readonly maxUnits?: bigint;

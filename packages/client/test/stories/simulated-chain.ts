@@ -89,7 +89,7 @@ export function signatureOf(header: string): string {
   return jsonOf(header).payload.signature;
 }
 
-/** How a node answers: by its own view of the chain, or not at all, or with a lie. */
+/** Behaviour of a node: it answers by its own view of the chain, or not at all, or with a lie. */
 export type NodeTruth =
   | "honest"
   | "silent"

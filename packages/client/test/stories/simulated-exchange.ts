@@ -126,7 +126,7 @@ function bodyStream(response: SimulatedResponse, plan: ExchangePlan, signal: Abo
   });
 }
 
-/** What carries the requests of a process. */
+/** Network that carries the requests of a process. */
 export interface SimulatedFetchModules {
   readonly time: SimulatedTime;
   readonly plan: () => ExchangePlan;

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** What a killed process waits for. */
+/** Promise that a killed process waits for. */
 export const never = (): Promise<never> => new Promise(() => {});
 
 /**

@@ -15,12 +15,12 @@ export const STORY_FAULTS = [
 ] as const;
 export type StoryFault = (typeof STORY_FAULTS)[number];
 
-/** What is drawn once for a story. */
+/** Values that are drawn once for a story. */
 export interface StorySetting {
   readonly nodes: number;
-  /** Of the host, from the simulation's time. */
+  /** Clock offset of the host from the simulation's time. */
   readonly hostOffsetMs: number;
-  /** Of the chain, from the simulation's time. */
+  /** Clock offset of the chain from the simulation's time. */
   readonly chainOffsetMs: number;
   readonly hostility: number;
   readonly units: bigint;

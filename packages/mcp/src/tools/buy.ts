@@ -4,6 +4,7 @@ import { AppError, decimalToUnits, QuotedError, USD_AMOUNT, unitsToDecimal } fro
 import type { CallOptions } from "@turnpike/client";
 import { z } from "zod";
 import { canonical, targetOf } from "../arguments.ts";
+import type { ServiceFacts } from "../documents.ts";
 import { errorResult, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
 import { type CallRecord, type McpSession, type Purchase, type PurchaseLimit, usdOf } from "../mcp-session.ts";
@@ -18,7 +19,7 @@ import { addTool } from "./tool.ts";
  * not learn what became of the payment.
  */
 const CALL_TIMEOUT_MS = 50_000;
-/** Most characters of a bought answer that one result shows, unless the options say otherwise. */
+/** Maximum number of characters of a bought answer that one result shows, unless the options say otherwise. */
 const DEFAULT_MAX_DATA_CHARACTERS = 40_000;
 
 const request = z
@@ -54,14 +55,14 @@ const keyOf = (service: string, body: unknown): string =>
     .digest("hex");
 
 /**
- * Checks that the gateway sells the service now and lists the call, where it has a list that can be read. Returns the
- * listed price.
+ * Checks that the gateway sells the service now and lists the call, where it has a list that can be read. Returns what it
+ * lists; undefined without a list.
  */
 async function assertSold(
   { id, service, request: body }: ServiceCall,
   { documents }: ToolModules,
   signal: AbortSignal,
-): Promise<string | undefined> {
+): Promise<ServiceFacts | undefined> {
   const services = await documents.services(signal).catch(() => undefined);
   if (services === undefined) return undefined;
   const found = services.find((one) => one.id === id);
@@ -76,7 +77,7 @@ async function assertSold(
     throw new AppError("NO_SUPPLIERS", { message: `No supplier serves ${id} now; nothing was signed.` });
   }
   await assertListed(found, { target: service, request: body }, documents, signal);
-  return found.priceUsd;
+  return found;
 }
 
 /** Facts of a call without a payment. */
@@ -169,7 +170,7 @@ const SPENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: fal
 /** Places in which caps are compared. */
 const CAP_PLACES = 18;
 
-/** What a call may cost at most: its cap, or the budget of one call where that is less. */
+/** Maximum cost of a call: its cap, or the budget of one call where that is less. */
 function limitOf(maxUsd: string | undefined, session: McpSession): bigint {
   const budget = session.spending().perCallMicroUsd * 10n ** 12n;
   const cap = maxUsd === undefined ? budget : decimalToUnits(maxUsd, CAP_PLACES);
@@ -221,10 +222,17 @@ async function buyWithinQuote(
   const call = callOf(args);
   const { session } = modules;
   const signal = withTimeout(given);
-  const listedUsd = await assertSold(call, modules, signal);
+  const listed = await assertSold(call, modules, signal);
   // A price that was shown binds, until the agent names another.
-  const shownUsd = session.quotes.get(call.key) ?? session.shownPrices.get(call.id) ?? listedUsd;
+  const shownUsd = session.quotes.get(call.key) ?? session.shownPrice(call.id) ?? listed?.priceUsd;
   const max = args.max_price_usd ?? shownUsd;
+  if (max === undefined && listed !== undefined) {
+    throw new AppError("INVALID_PARAMS", {
+      message:
+        `max_price_usd: is missing, and the listed price of ${call.id} is unknown; nothing was signed. ` +
+        "Name a maximum, or call get_quote: the quoted price is then the maximum.",
+    });
+  }
   const limit: PurchaseLimit = { mode: "buy", maxUnits: limitOf(max, session) };
   return share({ key: call.key, limit, signal }, onDelivered, modules, (ends) =>
     buy(call, "buy", { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) }, opts, modules),

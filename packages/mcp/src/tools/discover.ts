@@ -8,9 +8,9 @@ import { THIRD_PARTY_NOTICE, toolResult } from "../result.ts";
 import type { ToolModules } from "../types.ts";
 import { addTool } from "./tool.ts";
 
-/** Most characters of the schemas that `describe_service` shows. */
+/** Maximum number of characters of the schemas that `describe_service` shows. */
 const MAX_SCHEMA_CHARACTERS = 24_000;
-/** Most operations that `describe_service` names. */
+/** Maximum number of operations that `describe_service` names. */
 const MAX_OPERATIONS = 300;
 
 /** A `service_id` argument. */
@@ -26,7 +26,11 @@ const SERVICE = z.object({
   name: z.string(),
   description: z.string(),
   category: z.string(),
-  price_usd: z.string().describe("US dollars for one call: call_service pays no more, unless it names max_price_usd"),
+  price_usd: z
+    .string()
+    .describe(
+      "US dollars for one call: call_service pays no more, unless it names max_price_usd. unknown: it needs a quote or max_price_usd",
+    ),
   answers_now: z.boolean(),
   paid: z.boolean().describe("false: it is only on the free relay"),
 });
@@ -54,7 +58,7 @@ class SearchText {
     this.#low = text.toLowerCase();
   }
 
-  /** How well a word fits: whole words count more than beginnings, beginnings more than parts. */
+  /** Score of a word: whole words count more than beginnings, beginnings more than parts. */
   fit(word: string): number {
     if (!this.#low.includes(word)) return 0;
     this.#words ??= new Set(wordsOf(this.#low));
@@ -135,7 +139,7 @@ function addSearchServices(server: McpServer, modules: ToolModules): void {
       const all = await modules.documents.services(signal);
       const found = rankServices(all, query, category);
       const services = found.slice(0, limit).map(shown);
-      for (const { id, priceUsd } of found.slice(0, limit)) modules.session.shownPrices.set(id, priceUsd);
+      for (const { id, priceUsd } of found.slice(0, limit)) modules.session.showPrice(id, priceUsd);
       const categories = [...new Set(all.map((one) => one.category))].filter((one) => one !== "").slice(0, 50);
       const lines = services.map(
         (one) =>
@@ -201,7 +205,7 @@ function addDescribeService(server: McpServer, modules: ToolModules): void {
       const route = asked === undefined ? undefined : await modules.documents.route(id, signal);
       const half = MAX_SCHEMA_CHARACTERS / 2;
       const named = operations.slice(0, MAX_OPERATIONS);
-      modules.session.shownPrices.set(id, service.priceUsd);
+      modules.session.showPrice(id, service.priceUsd);
       const facts = {
         service: shown(service),
         operations: asked === undefined ? named : [asked],

@@ -92,19 +92,29 @@ function refusesPending({ read }: CodeRun, pending: RpcReply | undefined, use: R
   return use?.ok !== true || decodeBool(use.result) !== true;
 }
 
-/** A few blocks that may come. Values and their complements, so that no single bit of them is the same in all. */
+/**
+ * A few blocks that may come. Number, time, randomness and producer are complemented independently, so that neither a single bit
+ * of them nor the parity of bits of several is the same in all.
+ */
 function blockVariants(run: CodeRun, { block }: CodeRunBounds): readonly CallRequest[] {
   const random = randomBytes(32);
   const producer = randomBytes(20);
-  const at = (blocks: number, seconds: number, isFlipped: boolean): CallRequest => ({
+  const at = (blocks: number, seconds: number, isRandomFlipped: boolean, isProducerFlipped: boolean): CallRequest => ({
     number: hexOf(block.number + BigInt(blocks)),
     time: hexOf(timeWithin(run, BigInt(block.timeSeconds + seconds))),
-    prevRandao: bytesToHex0x(isFlipped ? flipped(random) : random),
-    feeRecipient: bytesToHex0x(isFlipped ? flipped(producer) : producer),
+    prevRandao: bytesToHex0x(isRandomFlipped ? flipped(random) : random),
+    feeRecipient: bytesToHex0x(isProducerFlipped ? flipped(producer) : producer),
   });
   // The first keeps the producer and the randomness of the node's own block.
-  const { number, time } = at(1, 1, false);
-  return [{ number, time }, at(2, 2, false), at(1, 2, true), at(3, 5, false), at(4, 12, true)];
+  const { number, time } = at(1, 1, false, false);
+  return [
+    { number, time },
+    at(2, 2, false, false),
+    at(1, 2, true, false),
+    at(3, 5, false, true),
+    at(4, 12, true, true),
+    at(1, 2, false, false),
+  ];
 }
 
 /** A time that the payment's window contains; the block's own where that is in it. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, hexToBytes, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { fc } from "@turnpike/testkit/property";
 import { delegateCode, parityWallet, sendMined } from "@turnpike/testkit/servers";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import { overrideRpc } from "../../test/override-rpc.ts";
@@ -288,6 +289,35 @@ test("a wallet that accepts in blocks of one parity, time, producer or randomnes
     const found = await verdict(verifier, withSignature(harness.pay(key), new Uint8Array(70)));
     assert.ok(["PAYMENT_SIMULATION_FAILED", "PAYMENT_SIGNATURE_INVALID"].includes(found), `${name}: ${found}`);
   }
+});
+
+test("property: a wallet that accepts by the parity of any bits of a block's fields is refused", async () => {
+  const fields = fc
+    .record({
+      // NUMBER, TIMESTAMP: a higher bit is the same in all blocks that may come soon. COINBASE, PREVRANDAO: any bit.
+      "43": fc.constant(0),
+      "42": fc.constant(0),
+      "41": fc.nat(159),
+      "44": fc.nat(255),
+    })
+    .chain((bits) => fc.subarray(Object.entries(bits), { minLength: 1 }));
+  await fc.assert(
+    fc.asyncProperty(fields, fc.boolean(), async (bits, isNegated) => {
+      const key = newKey();
+      // (op >> bit) of each, all of them XORed, and the lowest bit of that.
+      const parity = bits.map(([op, bit]) => `${op}60${bit.toString(16).padStart(2, "0")}1c`).join("");
+      const condition = `${parity}${"18".repeat(bits.length - 1)}600116${isNegated ? "15" : ""}`;
+      const start = condition.length / 2;
+      const hex = (at: number) => `60${(start + at).toString(16).padStart(2, "0")}`;
+      // JUMPI to a loop that burns all gas, or return ERC-1271's magic value.
+      const code = `0x${condition}${hex(19)}57631626ba7e60e01b60005260206000f35b${hex(19)}56` as const;
+      await setTokenBalance(harness.anvil.url, { address: key.address, units: 1_000_000n });
+      await setCode(harness.anvil.url, key.address, code);
+      const result = await verdict(verifier, withSignature(harness.pay(key), new Uint8Array(70)));
+      assert.ok(["PAYMENT_SIMULATION_FAILED", "PAYMENT_SIGNATURE_INVALID"].includes(result), `${code}: ${result}`);
+    }),
+    { numRuns: Number(process.env.WALLET_RUNS ?? 60) },
+  );
 });
 
 test("a node without block overrides, or without a pending block, is asked for its newest block alone", async () => {

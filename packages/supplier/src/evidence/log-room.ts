@@ -40,8 +40,6 @@ interface Room {
   readonly applications: Map<string, number>;
 }
 
-const UNMEASURED: Room = { freeBytes: 0, maxApplicationBytes: 0, applications: new Map() };
-
 /**
  * Room for relay logs on a supplier's disk, measured once a second; what is written meanwhile is subtracted. Where it is short,
  * logs of settled sessions are removed before their time, the oldest first; a relay is refused only when that is not enough.
@@ -53,7 +51,7 @@ export class LogRoom {
   readonly #log: Log;
   #hasRoom = true;
   #overShare: ReadonlySet<string> = new Set();
-  #room = UNMEASURED;
+  #room: Room = { freeBytes: 0, maxApplicationBytes: 0, applications: new Map() };
   /** Bytes of the largest relay of each application that the disk had no room for since the last measurement. */
   #wanted = new Map<string, number>();
   /** Those that its own part had no room for. */
@@ -77,8 +75,9 @@ export class LogRoom {
       this.#measuring ??= this.#measure().finally(() => {
         this.#measuring = undefined;
       });
-      await this.#measuring;
-    } else if (this.#room === UNMEASURED) await this.#measuring;
+    }
+    // Else all that come meanwhile would find the room that was.
+    if (this.#measuring !== undefined) await this.#measuring;
     if (!this.#hasRoom || this.#wanted.has(applicationAddress)) return "disk";
     return this.#overShare.has(applicationAddress) || this.#wantedOf.has(applicationAddress) ? "share" : "room";
   }

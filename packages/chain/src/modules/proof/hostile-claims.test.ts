@@ -5,7 +5,8 @@ import { claimMessages, record } from "../../../test/modules/proof/proofs.ts";
 import { contextAt, stateBefore } from "../../../test/modules/tokenomics/recorded.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { createClaim } from "./create-claim.ts";
+import { serviceConfigs } from "../supplier/state.ts";
+import { createClaim, GAS_PER_RECEIVER } from "./create-claim.ts";
 import { claims, getClaim } from "./state.ts";
 
 const base = stateBefore(record);
@@ -50,6 +51,28 @@ suite("claims that must not be taken", () => {
     const more = (1n << 64n) / (units & -units);
     const text = refusal(fresh(), { ...message, rootHash: withWork(units * (more + 3n), more + 3n) });
     assert.match(text, /is not equal to number of relays \d+ \* compute units per relay/);
+  });
+
+  test("attack: each receiver of rewards beyond ten costs gas: settlement pays all of them, and is bounded by block", () => {
+    const usedWith = (receivers: number): bigint => {
+      const ctx = fresh();
+      const { supplierOperatorAddress: operator } = message;
+      const keys = [...serviceConfigs.entries(ctx)].filter(([[, [, address]]]) => address === operator);
+      assert.ok(keys.length > 0);
+      for (const [key, config] of keys) {
+        assert.ok(config.service);
+        const [share] = config.service.revShare;
+        const revShare = Array.from({ length: receivers }, () => share ?? assert.fail());
+        serviceConfigs.set(ctx, key, { ...config, service: { ...config.service, revShare } });
+      }
+      const before = ctx.gas.used;
+      assert.equal(refusal(ctx, message), "");
+      return ctx.gas.used - before;
+    };
+    const usual = usedWith(10);
+    assert.ok(usedWith(11) - usual >= GAS_PER_RECEIVER);
+    // Settlement of such a claim takes 12 ms and 190 KB of events: 400 million gas are at most 146 of them.
+    assert.ok(usedWith(100) - usual >= 90n * GAS_PER_RECEIVER);
   });
 
   test("one that takes another's place begins without a verdict", () => {

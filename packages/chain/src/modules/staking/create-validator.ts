@@ -13,6 +13,7 @@ import {
   getStakingParams,
   getValidator,
   OPERATOR_PREFIX,
+  POWER_REDUCTION,
   setValidator,
   validatorsByKey,
 } from "./state.ts";
@@ -117,6 +118,10 @@ export function createValidator(
   if (holder !== undefined && !bytesEqual(holder, operator.value)) return fail(STAKING.keyExists);
   if (value.denom !== bondDenom) {
     return fail(SDK.invalidRequest, `invalid coin denomination: got ${value.denom}, expected ${bondDenom}`);
+  }
+  if (value.amount < POWER_REDUCTION) {
+    const text = `bond of ${value.amount}${bondDenom} gives no voting power, and cannot be increased on this chain`;
+    return fail(SDK.invalidRequest, `${text}; minimum: ${POWER_REDUCTION}${bondDenom}`);
   }
   const described = checkDescription(message.description);
   if (!described.ok) return described;

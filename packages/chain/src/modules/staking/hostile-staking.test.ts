@@ -8,8 +8,10 @@ import { fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
 import { GasMeter } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
+import { timestampOf } from "../../state/timestamps.ts";
 import { stakingModule } from "./staking-module.ts";
-import { updateValidatorSet } from "./validator-set.ts";
+import { getValidator, setValidator, unbondingValidators, validatorsByKey, validatorsByPower } from "./state.ts";
+import { finishUnbonding, updateValidatorSet } from "./validator-set.ts";
 
 const AUTHORITY = moduleAddress("gov");
 const BYTES = new Uint8Array(20).fill(1);
@@ -76,6 +78,40 @@ suite("staking: hostile input", () => {
     ];
     const { taken, refused } = assertOnlyFaults(module, ctx, samples, 10_000);
     assert.ok(taken > 50 && refused > 3_000, `${taken} ${refused}`);
+  });
+
+  test("attack: a bond without voting power is refused, so that a coin each does not make validators that stay", () => {
+    const handler = module.messages?.["/cosmos.staking.v1beta1.MsgCreateValidator"] ?? assert.fail();
+    const second = new Uint8Array(20).fill(2);
+    const ctx = begin();
+    fund(ctx, addressText(second), 2n ** 80n);
+    const operator = encodeBech32("poktvaloper", second);
+    for (const amount of ["1", "999999"]) {
+      const result = handler.run(ctx, create(operator, 2, amount));
+      assert.ok(!result.ok && result.fault.code === 18);
+      assert.match(result.fault.text, new RegExp(`bond of ${amount}upokt gives no voting power.*1000000upokt`));
+    }
+    assert.ok(handler.run(ctx, create(operator, 2, "1000000")).ok);
+  });
+
+  test("a validator that ends its unbonding without delegations is removed", () => {
+    const ctx = begin();
+    const validator = getValidator(ctx, BYTES) ?? assert.fail();
+    for (const [tokens, delegatorShares] of [
+      ["5000000", "5000000000000000000000000"],
+      ["5000000", "0"],
+      ["0", "0"],
+    ] as const) {
+      const unbondingTime = timestampOf(ctx.block.timeNanos);
+      setValidator(ctx, { ...validator, status: staking.BondStatus.UNBONDING, unbondingTime, tokens, delegatorShares });
+      unbondingValidators.set(ctx, [ctx.block.timeNanos, BYTES], new Uint8Array(0));
+      finishUnbonding(ctx);
+      assert.equal(getValidator(ctx, BYTES) === undefined, tokens === "0");
+    }
+    const indexes = [validatorsByKey, validatorsByPower, unbondingValidators].map(
+      (collection) => [...collection.entries(ctx)].length,
+    );
+    assert.deepEqual(indexes, [0, 0, 0]);
   });
 
   test("a delegation that would make too much power is refused", () => {

@@ -161,6 +161,15 @@ export function setValidator(ctx: Context, validator: staking.Validator): void {
   }
 }
 
+/** Removes a validator that is not bonded, with its indexes. */
+export function removeValidator(ctx: Context, validator: staking.Validator): void {
+  const operator = operatorBytes(validator);
+  const key = consensusKey(validator.consensusPubkey);
+  validators.remove(ctx, operator);
+  if (key !== undefined) validatorsByKey.remove(ctx, key);
+  validatorsByPower.remove(ctx, [powerOf(validator), inverted(operator)]);
+}
+
 /** A delegation; undefined when there is none. */
 export function getDelegation(
   ctx: Context,
@@ -189,8 +198,8 @@ export function setDelegation(
 }
 
 /**
- * Bonded validators, by falling tokens and then by rising operator address bytes. Anybody can create others for the smallest
- * coin, and they are never removed: only those with voting power, at most `max_validators`, are read.
+ * Bonded validators, by falling tokens and then by rising operator address bytes. Anybody can create others for one POKT, and their
+ * bonds stay: only those with voting power, at most `max_validators`, are read.
  */
 export function getBondedValidators(ctx: Context): staking.Validator[] {
   const bonded = [...lastPowers.entries(ctx)].map(([operator]) => {

@@ -18,6 +18,7 @@ import {
   NOT_BONDED_POOL,
   operatorBytes,
   powerOf,
+  removeValidator,
   setIsStale,
   setValidator,
   unbondingValidators,
@@ -104,7 +105,7 @@ export function updateValidatorSet(ctx: Context): ValidatorUpdate[] {
   return updates;
 }
 
-/** Ends the unbonding of validators whose time has come. */
+/** Ends the unbonding of validators whose time has come, and removes those without delegations and tokens (x/staking/keeper/validator.go). */
 export function finishUnbonding(ctx: Context): void {
   const to = uint64Codec.encode(ctx.block.timeNanos + 1n);
   for (const [[nanos, operator]] of unbondingValidators.entries(ctx, { to })) {
@@ -112,6 +113,11 @@ export function finishUnbonding(ctx: Context): void {
       unbondingValidators.remove(branch, [nanos, operator]);
       const validator = validators.get(branch, operator);
       if (validator?.status !== staking.BondStatus.UNBONDING) return;
+      const { tokens, shares } = validatorNumbers(validator);
+      if (tokens === 0n && shares === 0n) {
+        removeValidator(branch, validator);
+        return;
+      }
       setValidator(branch, { ...validator, status: staking.BondStatus.UNBONDED });
     });
   }

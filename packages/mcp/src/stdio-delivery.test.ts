@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
+import { PassThrough, Writable } from "node:stream";
+import { suite, test } from "node:test";
+import { silentLog } from "@turnpike/base";
+import { createClient, memoryJournal } from "@turnpike/client";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { countingSigner, receipt, type StandInGateway, startStandInGateway } from "../test/gateway.ts";
+import { GatewayDocuments, McpSession, serveMcpStdio } from "./index.ts";
+
+const call = (id: number, n: number): string =>
+  JSON.stringify({
+    jsonrpc: "2.0",
+    id,
+    method: "tools/call",
+    params: { name: "call_service", arguments: { service_id: "eth", request: { method: "eth_blockNumber", id: n } } },
+  });
+
+const INITIALIZE = JSON.stringify({
+  jsonrpc: "2.0",
+  id: 0,
+  method: "initialize",
+  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "0" } },
+});
+
+/** A server on streams. */
+function serve(gateway: StandInGateway, output: Writable) {
+  const signer = countingSigner();
+  const journal = memoryJournal();
+  const input = new PassThrough();
+  const server = serveMcpStdio(
+    { gateway: gateway.url, version: "0", buyer: signer.address },
+    {
+      client: (one) =>
+        createClient({ gateway: gateway.url, signer, budget: { perCallUsd: "0.05" }, journal: one, retryForMs: 0 }),
+      session: new McpSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd: 1_000_000n }, { journal }),
+      documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
+      log: silentLog,
+      input,
+      output,
+    },
+  );
+  const write = (line: string): void => void input.write(`${line}\n`);
+  write(INITIALIZE);
+  write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }));
+  return { signer, journal, write, server };
+}
+
+suite("delivery of bought answers over stdio", () => {
+  test("attack: an answer is acknowledged when its bytes have left the process, and not when a stream accepts them", async () => {
+    await using gateway = await startStandInGateway();
+    const waiting: { readonly text: string; readonly flush: () => void }[] = [];
+    const output = new Writable({
+      decodeStrings: false,
+      write: (chunk: string | Buffer, _, flush) => void waiting.push({ text: String(chunk), flush }),
+    });
+    const { journal, write, server } = serve(gateway, output);
+    await using _server = server;
+    await eventually("initialize is answered", () => waiting.length === 1);
+    waiting[0]?.flush();
+    write(call(1, 1));
+    await eventually("the answer is written", () => waiting[1]?.text.includes("Charged once"));
+    write(JSON.stringify({ jsonrpc: "2.0", id: 2, method: "ping" }));
+    await eventually("ping is answered", () => output.writableLength > (waiting[1]?.text.length ?? 0));
+    assert.equal(journal.pendingCount(), 1, "nothing was read so far");
+    for (let at = 1; journal.pendingCount() > 0; at += 1) {
+      await eventually("a write", () => waiting.length > at);
+      waiting[at]?.flush();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+
+  test("attack: an answer whose stream ends acknowledges nothing", async () => {
+    await using gateway = await startStandInGateway();
+    let isHeld = false;
+    const output = new Writable({
+      decodeStrings: false,
+      write: (chunk: string, _, flush) => {
+        if (String(chunk).includes("Charged once")) isHeld = true;
+        else flush();
+      },
+    });
+    output.on("error", () => {});
+    const { journal, write, server } = serve(gateway, output);
+    await using _server = server;
+    write(call(1, 1));
+    await eventually("the answer is written", () => isHeld);
+    output.destroy();
+    await server.closed;
+    assert.equal(journal.pendingCount(), 1);
+  });
+
+  test("attack: a request with an id in flight is refused", async () => {
+    await using gateway = await startStandInGateway();
+    const { promise: sold, resolve: sell } = Promise.withResolvers<void>();
+    gateway.onPaid = (_, response) => {
+      void sold.then(() => response.writeHead(200, receipt()).end(JSON.stringify({ portal: {}, data: 1 })));
+      return true;
+    };
+    const output = new PassThrough();
+    const { signer, journal, write, server } = serve(gateway, output);
+    await using _server = server;
+    const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+    await lines.next();
+    write(call(1, 1));
+    await eventually("it is paid", () => gateway.paid.length === 1);
+    write(call(1, 2));
+    const refusal = JSON.parse(String((await lines.next()).value)) as { id?: unknown; error: { message: string } };
+    assert.match(refusal.error.message, /in flight/);
+    assert.equal(refusal.id, undefined);
+    sell();
+    assert.match(String((await lines.next()).value), /Charged once/);
+    await eventually("it is acknowledged", () => journal.pendingCount() === 0);
+    assert.equal(signer.count, 1);
+  });
+});
