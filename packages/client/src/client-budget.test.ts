@@ -484,11 +484,58 @@ suite("budget, attacked", () => {
         assert.ok(last.kind === "refused" && !last.open && last.payment !== undefined);
         assert.match(last.charge, /^0\.005000 USD was charged once, as the receipt states, and counts as spent\.$/);
         assert.equal(signer.count(), signed);
-        if (times === 1) await client.acknowledge(last.payment);
+        if (times === 1) await client.acknowledge(last.resultId ?? "");
       }
       state = sold;
       assert.equal((await client.call("eth", BODY)).kind, "bought");
       assert.deepEqual([signer.count(), client.spending().chargedUsd], [signed + 1, "0.010000"]);
+    }
+  });
+
+  test("attack: an acknowledgement ends only the result that it belongs to: not a newer one that did not arrive", async () => {
+    let state: Answerer = lost;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { retryForMs: 0 });
+    const call = async () => {
+      const result = await client.call("eth", BODY, { keepUntilAcknowledged: true });
+      assert.ok(result.kind !== "free");
+      return result;
+    };
+    const open = await call();
+    assert.deepEqual([open.kind, open.resultId], ["refused", undefined]);
+    state = sold;
+    const first = await call();
+    const second = await call();
+    assert.notEqual(first.resultId, second.resultId);
+    for (const id of [open.payment, first.payment, first.resultId, "", "x-1"]) await client.acknowledge(id ?? "");
+    const third = await call();
+    assert.ok(third.kind === "bought" && third.isResumed);
+    state = lost;
+    assert.equal((await call()).resultId, undefined);
+    await client.acknowledge(third.resultId ?? "");
+    state = sold;
+    const anew = await call();
+    assert.ok(anew.kind === "bought" && !anew.isResumed);
+    assert.equal(signer.count(), 2);
+    const plain = await client.call("other", BODY);
+    assert.deepEqual(plain.kind === "bought" && plain.resultId, undefined, "acknowledged as it was returned");
+  });
+
+  test("a payment is reported as signed once: each later try of it is resumed, whatever the first was answered", async () => {
+    for (const answer of [settlementFailed, lost, sold]) {
+      let state = answer;
+      await using stand = await standInGateway((...seen) => state(...seen));
+      const signed: boolean[] = [];
+      const client = createClient(
+        { gateway: stand.gateway, signer: countingSigner(), budget: { perCallUsd: "0.05" }, retryForMs: 0 },
+        { onSigned: ({ isResumed }) => void signed.push(isResumed) },
+      );
+      for (let times = 0; times < 3; times++) {
+        await client.call("eth", BODY, { keepUntilAcknowledged: true });
+        if (times === 1) state = sold;
+      }
+      assert.deepEqual(signed, [false, true, true]);
     }
   });
 

@@ -88,6 +88,9 @@ function reasonOf(answer: Answer | undefined): string {
   return isUnreadable(answer) ? "the answer cannot be read" : refusalOf(answer).code;
 }
 
+/** Facts of a payment that the caller has, and that no record describes. */
+const GIVEN = { price: undefined, isResumed: true, fresh: false, isUsed: false, isCharged: false } as const;
+
 /** Purpose of a payment. */
 interface Purpose extends Request {
   readonly requestHash: string;
@@ -174,7 +177,7 @@ class GatewayClient implements Client {
     const { outcome, isUsed, isCharged, receipt } = earlier;
     // A payment that was refused when it was first seen is judged as it was then: nothing was lost in between.
     const fresh = outcome === "uncharged" && !isUsed && !isCharged;
-    const facts = { fresh, isUsed, isCharged, hasNodes: this.#hasNodes };
+    const facts = { isResumed: true, fresh, isUsed, isCharged, hasNodes: this.#hasNodes };
     return this.#present(purpose, { payment, usd, receipt, price: undefined, ...facts }, reservation);
   }
 
@@ -209,8 +212,8 @@ class GatewayClient implements Client {
     return this.#journal.open();
   }
 
-  acknowledge(payment: string): Promise<void> {
-    return this.#journal.acknowledge(payment);
+  acknowledge(resultId: string): Promise<void> {
+    return this.#journal.acknowledge(resultId);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -320,7 +323,7 @@ class GatewayClient implements Client {
       await reservation.end("uncharged");
       throw cause;
     }
-    const facts = { fresh: true, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
+    const facts = { isResumed: false, fresh: true, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
     return (await this.#present(purpose, { payment, price, usd: price.usd, ...facts }, reservation)).result;
   }
 
@@ -366,7 +369,7 @@ class GatewayClient implements Client {
     if (earlier !== undefined) return (await this.#presentEarlier(purpose, earlier)).result;
     const counted = this.#countedFor(purpose, payment);
     if (counted !== undefined) return this.#presentCounted(purpose, payment, counted);
-    const unknown = { price: undefined, fresh: false, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
+    const unknown = { ...GIVEN, hasNodes: this.#hasNodes };
     const presented = { payment, usd: undefined, ...unknown };
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
@@ -403,7 +406,7 @@ class GatewayClient implements Client {
   /** Presents a payment that counts already: another call journals what becomes of it, or it was charged. */
   async #presentCounted(purpose: Purpose, payment: string, { usd, state }: CountedPayment): Promise<PurchaseResult> {
     const isAcknowledged = state === "charged";
-    const known = { price: undefined, fresh: false, isUsed: false, isCharged: false, hasNodes: this.#hasNodes };
+    const known = { ...GIVEN, hasNodes: this.#hasNodes };
     return (await this.#present(purpose, { payment, usd, isAcknowledged, ...known }, undefined)).result;
   }
 
@@ -411,7 +414,7 @@ class GatewayClient implements Client {
   async #present(purpose: Purpose, presented: Presented, reservation: SpendReservation | undefined): Promise<Verdict> {
     await reservation?.signed(presented.payment);
     const { payment, usd } = presented;
-    this.#notify(() => this.#onSigned({ payment, usd, isResumed: !presented.fresh }));
+    this.#notify(() => this.#onSigned({ payment, usd, isResumed: presented.isResumed }));
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
     let { fresh, receipt } = presented;
     let answer: Answer | undefined;
@@ -433,21 +436,28 @@ class GatewayClient implements Client {
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
     const verdict = judge(answer, { ...presented, fresh, receipt }, this.#nowMs());
-    if (reservation !== undefined) await this.#end(verdict, purpose, payment, reservation);
-    return verdict;
+    const { result } = verdict;
+    if (reservation === undefined || result.kind === "free") return verdict;
+    const resultId = await this.#end(verdict, purpose, reservation);
+    return { ...verdict, result: { ...result, resultId } };
   }
 
-  /** Writes down what became of a payment. What was charged can be presented until its caller has the result. */
+  /**
+   * Writes down what became of a payment. What was charged can be presented until its caller has the result. Returns the id of a result
+   * that is to be acknowledged.
+   */
   async #end(
     { outcome, result }: Verdict,
     { isKept }: Purpose,
-    payment: string,
     reservation: SpendReservation,
-  ): Promise<void> {
+  ): Promise<string | undefined> {
     if (outcome !== "charged") return reservation.end(outcome);
-    await reservation.end("unacknowledged", result.kind === "bought" ? result.receipt : undefined);
+    const receipt = result.kind === "bought" ? result.receipt : undefined;
+    const resultId = await reservation.end("unacknowledged", receipt);
+    if (isKept || resultId === undefined) return resultId;
     // Taken out of the journal at once, and written while the caller has the result: nothing but that is done before it.
-    if (!isKept) void this.#journal.acknowledge(payment);
+    void this.#journal.acknowledge(resultId);
+    return undefined;
   }
 
   /** A fault of the caller's own function must not hide what became of a payment. */

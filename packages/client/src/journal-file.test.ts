@@ -554,7 +554,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     const signer = countingSigner();
     const file = newFile();
     const keep = { keepUntilAcknowledged: true };
-    let payment = "";
+    let resultId = "";
     for (const isResumed of [false, true, true]) {
       await using journal = await openSpendJournal({ file });
       const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
@@ -562,15 +562,15 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
         const result = await client.call("eth", BODY, keep);
         assert.ok(result.kind === "bought");
         assert.equal(result.isResumed, isAgain);
-        payment = result.payment;
+        resultId = result.resultId ?? "";
       }
       assert.deepEqual([signer.count(), client.spending().chargedUsd, client.openPayments()], [1, "0.005000", []]);
     }
     {
       await using journal = await openSpendJournal({ file });
       const { client } = testClient(stand.gateway, signer, { journal });
-      await client.acknowledge(payment);
-      await client.acknowledge(payment);
+      await client.acknowledge(resultId);
+      await client.acknowledge(resultId);
       assert.equal(journal.pendingCount(), 0);
     }
     await using journal = await openSpendJournal({ file });
@@ -587,18 +587,16 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     const signer = countingSigner();
     const file = newFile();
     const keep = { keepUntilAcknowledged: true };
-    let presented = "";
     // The last ones are written anew when they are opened.
     for (const compactBytes of [1_048_576, 1_048_576, 0, 0]) {
       await using journal = await openSpendJournal({ file, compactBytes });
       const { client } = testClient(stand.gateway, signer, { journal });
       if (state === sold) await client.call("eth", BODY, keep);
-      else await client.acknowledge(presented);
       state = (_, response) => answerJson(response, 400, { code: "BAD_REQUEST", message: "Sign again." });
       const result = await client.call("eth", BODY, keep);
       assert.ok(result.kind === "refused" && result.open && result.payment !== undefined);
-      presented = result.payment;
-      await client.acknowledge(presented);
+      assert.equal(result.resultId, undefined);
+      await client.acknowledge(result.payment);
       assert.deepEqual([signer.count(), journal.pendingCount(), client.spending().chargedUsd], [1, 1, "0.005000"]);
     }
     await using journal = await openSpendJournal({ file });
@@ -606,7 +604,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     state = sold;
     const bought = await client.call("eth", BODY, keep);
     assert.ok(bought.kind === "bought" && bought.isResumed);
-    await client.acknowledge(bought.payment);
+    await client.acknowledge(bought.resultId ?? "");
     assert.deepEqual([signer.count(), journal.pendingCount()], [1, 0]);
   });
 

@@ -28,7 +28,13 @@ export type JournalRecord =
     }
   | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
   | { readonly t: "receipt"; readonly id: number; readonly receipt: PurchaseReceipt }
-  | { readonly t: "end"; readonly id: number; readonly outcome: RecordedOutcome };
+  | {
+      readonly t: "end";
+      readonly id: number;
+      readonly outcome: RecordedOutcome;
+      /** Number of the result among those of its payment that said that it was charged; absent in older journals. */
+      readonly result?: number | undefined;
+    };
 
 /** Start of every journal file. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
@@ -103,10 +109,9 @@ function recordOf(json: unknown): JournalRecord | undefined {
     const receipt = storedReceipt(json.receipt);
     return receipt && { t, id, receipt };
   }
-  const { outcome } = json;
-  return t === "end" && text(outcome) && OUTCOMES.includes(outcome)
-    ? { t, id, outcome: outcome as RecordedOutcome }
-    : undefined;
+  const { outcome, result } = json;
+  if (t !== "end" || !text(outcome) || !OUTCOMES.includes(outcome)) return undefined;
+  return result === undefined || count(result) ? { t, id, outcome: outcome as RecordedOutcome, result } : undefined;
 }
 
 /** Reads the line of number `n`; undefined when it is not that, in whole. */

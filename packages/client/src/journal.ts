@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord, RecordedOutcome } from "./journal-records.ts";
@@ -51,10 +52,8 @@ interface Entry {
   outcome: ResumedPayment["outcome"];
   /** True where the chain showed that it was taken. */
   isUsed: boolean;
-  /** True where a result said that it was charged, and that its call is over. */
-  isCharged: boolean;
-  /** True where the newest result of it said that it is over: only that one is acknowledged. */
-  isOver: boolean;
+  /** Number of results that said that it was charged, and that its call is over: the newest is to be acknowledged. */
+  results: number;
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
   untakeableFromMs: number;
   readonly ended: PromiseWithResolvers<SpendEnd>;
@@ -65,7 +64,11 @@ const isFact = (record: EntryRecord): boolean =>
   record.t === "receipt" || (record.t === "end" && (record.outcome === "used" || record.outcome === "unacknowledged"));
 
 /** True for what was taken for good, and is held only until its caller is informed. */
-const isTaken = ({ isUsed, isCharged }: Entry): boolean => isUsed || isCharged;
+const isTaken = ({ isUsed, results }: Entry): boolean => isUsed || results > 0;
+
+/** Id of the newest result that said that a payment was charged. */
+const resultIdOf = ({ payment = "", results }: Entry): string =>
+  `${createHash("sha256").update(payment).digest("hex").slice(0, 32)}-${results}`;
 
 const noSink: RecordSink = {
   async append() {},
@@ -123,7 +126,11 @@ export class SpendBook implements SpendJournal {
     if (entry === undefined) return false;
     if (record.t === "signed") this.#sign(entry, record.payment, record.signedAt);
     else if (record.t === "receipt") entry.receipt ??= record.receipt;
-    else this.#end(entry, record.outcome);
+    else {
+      // Those of before are no more in a file that was written anew.
+      if (record.result !== undefined && record.result > 0) entry.results = record.result - 1;
+      this.#end(entry, record.outcome);
+    }
     return true;
   }
 
@@ -147,14 +154,14 @@ export class SpendBook implements SpendJournal {
   }
 
   *#recordsOf({ id, payment, signedAt = "", receipt, ...entry }: Entry): Generator<EntryRecord> {
-    const { service, requestHash, microUsd, outcome, isUsed, isCharged, isOver } = entry;
+    const { service, requestHash, microUsd, outcome, isUsed, results } = entry;
     yield { t: "reserve", id, service, requestHash, microUsd };
     if (payment === undefined) return;
     yield { t: "signed", id, payment, signedAt };
     if (receipt !== undefined) yield { t: "receipt", id, receipt };
     if (isUsed) yield { t: "end", id, outcome: "used" };
-    if (isCharged) yield { t: "end", id, outcome: "unacknowledged" };
-    if (isCharged ? !isOver : outcome !== "open") yield { t: "end", id, outcome };
+    if (results > 0) yield { t: "end", id, outcome: "unacknowledged", result: results };
+    else if (outcome !== "open") yield { t: "end", id, outcome };
   }
 
   // No await before the price is taken out: what is checked and what is taken are one step.
@@ -235,15 +242,15 @@ export class SpendBook implements SpendJournal {
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
-      const { outcome, isUsed, isCharged, receipt } = entry;
-      return { open, outcome, isUsed, isCharged, receipt, reservation: this.#reservation(entry) };
+      const { outcome, isUsed, results, receipt } = entry;
+      return { open, outcome, isUsed, isCharged: results > 0, receipt, reservation: this.#reservation(entry) };
     }
     return undefined;
   }
 
-  async acknowledge(payment: string): Promise<void> {
+  async acknowledge(resultId: string): Promise<void> {
     for (const entry of this.#entries.values()) {
-      if (entry.payment !== payment || !entry.isCharged || !entry.isOver) continue;
+      if (entry.results === 0 || resultIdOf(entry) !== resultId) continue;
       await this.#endAndWrite(entry, "charged");
       return;
     }
@@ -323,7 +330,7 @@ export class SpendBook implements SpendJournal {
     const { id, service, requestHash, microUsd } = call;
     const untakeable = Number.POSITIVE_INFINITY;
     const ended = Promise.withResolvers<SpendEnd>();
-    const facts = { outcome: "open", isUsed: false, isCharged: false, isOver: false } as const;
+    const facts = { outcome: "open", isUsed: false, results: 0 } as const;
     const entry: Entry = { id, service, requestHash, microUsd, busy, ...facts, untakeableFromMs: untakeable, ended };
     this.#entries.set(id, entry);
     this.#heldMicroUsd += microUsd;
@@ -372,8 +379,7 @@ export class SpendBook implements SpendJournal {
 
   /** Ends a try. A charged payment stays charged, whatever the result of presenting it again is. */
   #endTry(entry: Entry, outcome: Exclude<SpendOutcome, "charged">): void {
-    entry.isOver = outcome === "unacknowledged";
-    if (outcome === "unacknowledged") entry.isCharged = true;
+    if (outcome === "unacknowledged") entry.results++;
     else entry.outcome = outcome;
   }
 
@@ -382,8 +388,9 @@ export class SpendBook implements SpendJournal {
     // A node that saw no use says nothing against one that did.
     if (outcome === "void" && isTaken(entry)) return;
     this.#end(entry, outcome);
+    const result = outcome === "unacknowledged" ? entry.results : undefined;
     // An outcome that is not written is unknown after a restart: spent until it is presented, or looked up, again.
-    await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
+    await this.#sink.append({ t: "end", id: entry.id, outcome, result }, false).catch(() => {});
     await this.#faults.reach("journal.ended");
   }
 
@@ -428,13 +435,16 @@ export class SpendBook implements SpendJournal {
         if (!ended) await this.#keep(entry, receipt, true);
       },
       end: async (outcome, receipt) => {
-        if (ended) return;
+        if (ended) return undefined;
         ended = true;
         entry.busy = false;
         // In one write with the outcome.
         const keeping = receipt && this.#keep(entry, receipt, false);
-        await this.#endAndWrite(entry, outcome);
+        const ending = this.#endAndWrite(entry, outcome);
+        const resultId = outcome === "unacknowledged" ? resultIdOf(entry) : undefined;
+        await ending;
         await keeping;
+        return resultId;
       },
     };
   }

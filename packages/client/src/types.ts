@@ -178,10 +178,10 @@ export interface SpendReservation {
   /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
   readonly ended: Promise<SpendEnd>;
   /**
-   * Reports the outcome, once, with the receipt of what was bought; a later call does nothing. Never rejects: what could not
-   * be written counts as open.
+   * Reports the outcome, once, with the receipt of what was bought; a later call does nothing. Returns the id of the result where it is
+   * `unacknowledged`. Never rejects: what could not be written counts as open.
    */
-  end(outcome: SpendOutcome, receipt?: PurchaseReceipt): Promise<void>;
+  end(outcome: SpendOutcome, receipt?: PurchaseReceipt): Promise<string | undefined>;
 }
 
 /**
@@ -212,10 +212,10 @@ export interface SpendJournal extends AsyncDisposable {
    */
   resume(requestHash: string, payment?: string): ResumedPayment | undefined;
   /**
-   * Ends a payment that is `unacknowledged` and whose newest result was not open: it is presented no more. Does nothing for any
-   * other. Never rejects.
+   * Ends the payment of an `unacknowledged` result, where that is the newest such result of it: it is presented no more. Does nothing for
+   * any other. Never rejects.
    */
-  acknowledge(payment: string): Promise<void>;
+  acknowledge(resultId: string): Promise<void>;
   /** The record of a payment that counts already; of those that were charged, only the newest 10,000 are remembered. */
   counted(payment: string): CountedPayment | undefined;
   /** Signed payments without a known outcome, those that are being presented among them; oldest first. */
@@ -293,6 +293,8 @@ export type PurchaseResult =
       readonly payment: string;
       /** True when an earlier payment was presented again: the answer is that of the earlier call, and nothing new was signed. */
       readonly isResumed: boolean;
+      /** Id of this result, for {@link Client.acknowledge}; undefined where nothing is to be acknowledged. */
+      readonly resultId: string | undefined;
     }
   /** The route answered without asking for payment. */
   | { readonly kind: "free"; readonly state: "unsigned"; readonly status: number; readonly answer: unknown }
@@ -320,6 +322,8 @@ export type PurchaseResult =
       readonly price: Price | undefined;
       /** The signed payment, to present it again; undefined when nothing was signed. */
       readonly payment: string | undefined;
+      /** Id of this result, for {@link Client.acknowledge}; undefined where nothing is to be acknowledged. */
+      readonly resultId: string | undefined;
     };
 
 /** Result of a quote: the terms, the option that would be signed, and whether it is within the cap. */
@@ -353,10 +357,10 @@ export interface Client extends AsyncDisposable {
    */
   call(service: string, request?: unknown, options?: CallOptions): Promise<PurchaseResult>;
   /**
-   * Says that the result of a call with `keepUntilAcknowledged` has reached the one it is for; `payment` is the result's. Resolves
-   * when the journal has it. An open result ends nothing. Never rejects: a payment that is not acknowledged is presented once more.
+   * Says that the result of a call with `keepUntilAcknowledged` has reached the one it is for, by its `resultId`. Resolves when the
+   * journal has it. Never rejects: a payment whose newest result is not acknowledged is presented once more.
    */
-  acknowledge(payment: string): Promise<void>;
+  acknowledge(resultId: string): Promise<void>;
   /** Services that the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
   services(): Promise<readonly ListedService[] | undefined>;
   spending(): Spending;

@@ -22,6 +22,8 @@ export interface Presented {
   readonly price: Price | undefined;
   /** In US dollars; undefined where it is not known. */
   readonly usd: string | undefined;
+  /** True for a payment of an earlier try. */
+  readonly isResumed: boolean;
   /** True while only this process can have seen it: what refuses it then never took it before. */
   readonly fresh: boolean;
   /** True where the chain showed that it was used. */
@@ -205,12 +207,20 @@ function lostText(isStillOpen: boolean): string {
 
 /** Judges an answer to a payment; undefined stands for none. */
 export function judge(answer: Answer | undefined, presented: Presented, nowMs: number): Verdict {
-  const { payment, price, usd } = presented;
+  const { payment, price, usd, isResumed } = presented;
   const outcome = outcomeOf(answer, presented, nowMs);
   const charge = chargeOf(outcome, presented);
   const isStillOpen = outcome === "open";
   const isOver = outcome === "charged" || outcome === "claimed";
-  const facts = { state: isOver ? "charged" : outcome, usd, charge, price, payment, open: isStillOpen } as const;
+  const facts = {
+    state: isOver ? "charged" : outcome,
+    usd,
+    charge,
+    price,
+    payment,
+    resultId: undefined,
+    open: isStillOpen,
+  } as const;
   if (answer === undefined) {
     const said = { code: "SETTLEMENT_PENDING", message: lostText(isStillOpen), retryable: isStillOpen };
     const receipts = { receipt: presented.receipt, claimedReceipt: undefined };
@@ -220,7 +230,7 @@ export function judge(answer: Answer | undefined, presented: Presented, nowMs: n
   if (isServed(answer.status)) {
     const sold = isUnreadable(answer) ? undefined : saleReceipt(answer, presented);
     if (sold !== undefined) {
-      const bought = { state: "charged", usd, price, payment, isResumed: price === undefined } as const;
+      const bought = { state: "charged", usd, price, payment, isResumed, resultId: undefined } as const;
       return { outcome, result: { kind: "bought", envelope: answer.json, receipt: sold, ...bought } };
     }
     const own = { ...faultOfServed(answer, presented), messageOf: "client", retryable: isStillOpen } as const;
@@ -248,5 +258,6 @@ export function refusedUnsigned(answer: Answer): PurchaseResult {
     claimedReceipt: undefined,
     price: undefined,
     payment: undefined,
+    resultId: undefined,
   };
 }

@@ -64,8 +64,10 @@ export interface SessionSpending {
 export interface Purchase {
   readonly mode: "buy" | "resume";
   readonly result: CallToolResult;
-  /** The payment that is acknowledged when the result has been handed over; undefined where none was sent. */
+  /** The payment that was sent; undefined where none was. */
   readonly payment: string | undefined;
+  /** Id of the result that is acknowledged when it has been delivered; undefined where none is. */
+  readonly resultId: string | undefined;
 }
 
 /** Facts of a purchase that decide which calls may share it. */
@@ -252,8 +254,8 @@ class SessionCall implements CallRecord, SpendJournal {
     return { ...found, reservation: this.#follow(reservation) };
   }
 
-  acknowledge(payment: string): Promise<void> {
-    return this.#shared.acknowledge(payment);
+  acknowledge(resultId: string): Promise<void> {
+    return this.#shared.acknowledge(resultId);
   }
 
   counted(payment: string): ReturnType<SpendJournal["counted"]> {
@@ -299,7 +301,7 @@ class SessionCall implements CallRecord, SpendJournal {
       end: async (outcome, receipt?: PurchaseReceipt) => {
         if (this.state === "unsigned" || this.payment === undefined) this.close();
         else this.state = isTaken(outcome) ? "charged" : outcome;
-        await inner.end(outcome, receipt);
+        return inner.end(outcome, receipt);
       },
     };
   }

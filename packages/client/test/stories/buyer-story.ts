@@ -407,8 +407,8 @@ class Story {
       this.#checkSpending();
       // A caller that ends before it acknowledges gets the same answer again.
       const isAcknowledged = this.#isHonest || this.#chance.often(0.8);
-      if (result.kind !== "free" && result.payment !== undefined && keepUntilAcknowledged && isAcknowledged) {
-        const { payment: reported } = result;
+      if (result.kind !== "free" && result.resultId !== undefined && keepUntilAcknowledged && isAcknowledged) {
+        const { resultId: reported } = result;
         const acknowledging = processScopes.run({ process }, () => client.acknowledge(reported));
         await Promise.race([acknowledging, process.ended]);
         this.#count("acknowledgements");

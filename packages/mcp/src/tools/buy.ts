@@ -80,6 +80,9 @@ async function assertSold(
   return found;
 }
 
+/** Facts of a call without a payment. */
+const UNPAID = { payment: undefined, resultId: undefined } as const;
+
 /** Buys or resumes one call, and reports how it ended, whatever happens. */
 async function buy(
   call: ServiceCall,
@@ -94,11 +97,11 @@ async function buy(
   try {
     const kept = { ...options, keepUntilAcknowledged: true };
     const result = await modules.client(record.journal).call(call.service, call.request, kept);
-    if (result.kind === "refused") return { mode, result: refusalResult(result, record), payment: result.payment };
-    const payment = result.kind === "free" ? undefined : result.payment;
-    return { mode, result: purchaseResult(call.id, result, { record, session, maxDataCharacters }), payment };
+    const { payment, resultId } = result.kind === "free" ? UNPAID : result;
+    if (result.kind === "refused") return { mode, result: refusalResult(result, record), payment, resultId };
+    return { mode, result: purchaseResult(call.id, result, { record, session, maxDataCharacters }), payment, resultId };
   } catch (error) {
-    return { mode, result: errorResult(error, record, log), payment: undefined };
+    return { mode, result: errorResult(error, record, log), ...UNPAID };
   } finally {
     record.close();
     if (record.state !== "unsigned") {
@@ -201,10 +204,10 @@ async function share(
       start,
       assertMayJoin,
     );
-    const { mode, payment, result } = purchase;
+    const { mode, payment, resultId, result } = purchase;
     // One that found nothing to present says nothing about buying, and the other way round.
     if (isJoined && payment === undefined && mode !== limit.mode) continue;
-    if (payment !== undefined) onDelivered(() => void session.journal.acknowledge(payment));
+    if (resultId !== undefined) onDelivered(() => void session.journal.acknowledge(resultId));
     return isJoined ? withSentence(result, JOINED) : result;
   }
 }

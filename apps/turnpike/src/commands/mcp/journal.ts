@@ -76,7 +76,7 @@ function writeRecord(file: string, { usedMicroUsd, ...record }: SessionRecord): 
     rmSync(`${path}.new`, { force: true });
     // No link that is there is followed.
     const text = `${JSON.stringify({ ...record, usedMicroUsd: usedMicroUsd.toString() })}\n`;
-    writeFileSync(`${path}.new`, text, { mode: 0o600, flag: "wx" });
+    writeFileSync(`${path}.new`, text, { mode: 0o600, flag: "wx", flush: true });
     renameSync(`${path}.new`, path);
   } catch (cause) {
     const message = `What this session has used cannot be written to ${path}; nothing was signed.`;

@@ -118,6 +118,8 @@ function show(result: PurchaseResult, { output, journal, again }: Shown): OpenRe
   const answer = answerOf(result);
   const document = output.openResult({
     ...result,
+    // It names nothing outside of this process.
+    ...(result.kind === "free" ? {} : { resultId: undefined }),
     ...(answer === undefined ? {} : { [answer.key]: undefined }),
     ...next,
   });
@@ -264,7 +266,7 @@ async function buy(
   isWritten = true;
   document[Symbol.dispose]();
   // Killed before that, the same call shows the same again, and pays nothing for it.
-  if (result.payment !== undefined && (await outputFlushed())) await client.acknowledge(result.payment);
+  if (result.resultId !== undefined && (await outputFlushed())) await client.acknowledge(result.resultId);
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */

@@ -98,6 +98,7 @@ export function openResult(signed: SignedCall, code: string, message: string): R
     claimedReceipt: undefined,
     price: undefined,
     payment,
+    resultId: undefined,
   };
 }
 
