@@ -1,7 +1,6 @@
 import {
   cutText,
   ERRORS,
-  type ErrorCode,
   type ForeignJsonFault,
   ForeignJsonReader,
   isRecord,
@@ -9,6 +8,7 @@ import {
   visibleLine,
   visibleText,
 } from "@turnpike/base";
+import { type GatewayCode, isGatewayCode } from "./gateway-codes.ts";
 
 /** One HTTP answer, with its body where that can be read. */
 export interface Answer {
@@ -84,14 +84,15 @@ function detailText(detail: unknown): string {
   }
 }
 
-/** True for a code of the product's registry. */
-export function isErrorCode(code: string): code is ErrorCode {
-  return Object.hasOwn(ERRORS, code);
-}
-
-/** Code and sentence of a refusal. */
-export function refusalOf(answer: Answer): {
-  readonly code: string;
+/**
+ * Code and sentence of a refusal. A code that is not a gateway's to say is a part of its sentence: one of the buyer's own would
+ * have the buyer's programs speak for the seller.
+ */
+export function refusalOf(
+  answer: Answer,
+  hasPayment = true,
+): {
+  readonly code: GatewayCode | `HTTP_${number}`;
   readonly message: string;
   readonly retryable: boolean;
 } {
@@ -100,18 +101,21 @@ export function refusalOf(answer: Answer): {
     const said = textOf(body.error) ?? ERRORS.PAYMENT_REQUIRED.message;
     // `CODE: sentence` says more than that payment is required
     const [, code = "", message = ""] = /^([A-Z][A-Z0-9_]+): (.+)$/s.exec(said) ?? [];
-    if (isErrorCode(code)) return { code, message, retryable: false };
+    if (isGatewayCode(code, hasPayment)) return { code, message, retryable: false };
     return { code: "PAYMENT_REQUIRED", message: said, retryable: false };
   }
   if (answer.status === 422) {
     return { code: "VALIDATION_FAILED", message: detailText(body.detail), retryable: false };
   }
-  const known = typeof body.code === "string" && CODE.test(body.code) ? body.code : undefined;
+  const said = typeof body.code === "string" && CODE.test(body.code) ? body.code : undefined;
+  const message = textOf(body.message) ?? `The gateway answered ${answer.status}.`;
+  // Without a code it is a proxy in between that speaks: the gateway may have the payment nevertheless.
+  const retryable = said === undefined ? answer.status >= 500 : body.retryable === true;
+  if (said !== undefined && isGatewayCode(said, hasPayment)) return { code: said, message, retryable };
   return {
-    code: known ?? `HTTP_${answer.status}`,
-    message: textOf(body.message) ?? `The gateway answered ${answer.status}.`,
-    // Without a code it is a proxy in between that speaks: the gateway may have the payment all the same.
-    retryable: known === undefined ? answer.status >= 500 : body.retryable === true,
+    code: `HTTP_${answer.status}`,
+    message: said === undefined ? message : `${said}: ${message}`,
+    retryable,
   };
 }
 

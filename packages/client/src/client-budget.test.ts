@@ -768,8 +768,8 @@ suite("budget, attacked", () => {
     assert.deepEqual([result.code, result.message.length < 5_000], ["VALIDATION_FAILED", true]);
     assert.equal(client.spending().openUsd, "0.005000");
     for (const [body, said] of [
-      [{ code: "X", message: "y".repeat(100_000) }, /^y+…$/],
-      [{ code: "X", message: "no\u001b[2K\rbought\u202e\n0 USD" }, /^no\\u001b\[2K bought\\u202e 0 USD$/],
+      [{ code: "X", message: "y".repeat(100_000) }, /^X: y+…$/],
+      [{ code: "X", message: "no\u001b[2K\rbought\u202e\n0 USD" }, /^X: no\\u001b\[2K bought\\u202e 0 USD$/],
       [{ code: "\u001b[2J", message: "no" }, /^no$/],
     ] as const) {
       state = refusing(400, body);

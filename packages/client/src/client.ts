@@ -4,18 +4,10 @@ import { AppError, assertUsd, ERRORS, isAppError, isNestedDeeper, QuotedError, v
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
-import {
-  type Answer,
-  isErrorCode,
-  isOpen,
-  isServed,
-  isUnreadable,
-  mayBecomeReadable,
-  refusalOf,
-  waitMs,
-} from "./answers.ts";
+import { type Answer, isOpen, isServed, isUnreadable, mayBecomeReadable, refusalOf, waitMs } from "./answers.ts";
 import { NodeNetworks, readAuthorizationEnds } from "./authorization-ends.ts";
 import { limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
+import { isGatewayCode } from "./gateway-codes.ts";
 import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
 import { AllowedNetworks } from "./networks.ts";
@@ -54,9 +46,9 @@ function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x
 
 /** The error of a gateway that gives no terms: its code, its words apart, without the advice that the reader of an error adds. */
 function noTerms(answer: Answer): QuotedError {
-  const { code, message } = refusalOf(answer);
+  const { code, message } = refusalOf(answer, false);
   const own = `The gateway gave no terms: it answered ${answer.status}; nothing was signed.`;
-  if (!isErrorCode(code)) return new QuotedError("INTERNAL", own, `${code}: ${message}`);
+  if (!isGatewayCode(code, false)) return new QuotedError("INTERNAL", own, message);
   const { advice } = ERRORS[code];
   const said = message.endsWith(` ${advice}`) ? message.slice(0, -advice.length - 1) : message;
   return new QuotedError(code, own, said);

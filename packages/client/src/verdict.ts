@@ -1,13 +1,4 @@
-import {
-  type Answer,
-  faultText,
-  isErrorCode,
-  isOpen,
-  isServed,
-  isUnreadable,
-  refusalOf,
-  UNCHARGED,
-} from "./answers.ts";
+import { type Answer, faultText, isOpen, isServed, isUnreadable, refusalOf, UNCHARGED } from "./answers.ts";
 import { untakeableFromMs } from "./payment-header.ts";
 import { readReceipt } from "./receipt.ts";
 import type { ClaimedReceipt, Price, PurchaseReceipt, PurchaseResult, SpendOutcome } from "./types.ts";
@@ -100,7 +91,7 @@ function outcomeOfAnswer(answer: Answer | undefined, presented: Presented, nowMs
   if (fresh) return status >= 400 && status < 500 ? "uncharged" : "open";
   if (status !== 402) return "open";
   // A gateway that names the cause has looked the payment up. Terms alone may come from one that keeps no ledger.
-  if (code !== "PAYMENT_REQUIRED" && isErrorCode(code)) return "uncharged";
+  if (code !== "PAYMENT_REQUIRED") return "uncharged";
   return untakeableFromMs(payment) <= nowMs ? claimedOutcome(presented, nowMs) : "open";
 }
 
@@ -248,7 +239,7 @@ export function refusedUnsigned(answer: Answer): PurchaseResult {
   return {
     kind: "refused",
     status: answer.status,
-    ...refusalOf(answer),
+    ...refusalOf(answer, false),
     messageOf: "gateway",
     charge: "Nothing was signed.",
     open: false,

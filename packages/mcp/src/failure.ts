@@ -21,6 +21,7 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   BAD_PATH: "Send a path of the service itself; describe_service names the operations.",
   UNKNOWN_SERVICE: "Call search_services for the ids.",
   NOT_FOUND: "Call search_services for what is offered, and get_spending for payments that are open.",
+  SERVICE_UNAVAILABLE: "Try again later, or take another service: search_services says which answer now.",
   NO_SUPPLIERS: "Try again later, or take another service: search_services says which answer now.",
   GATEWAY_UNREACHABLE: "Try again in a while; if it lasts, tell the user that the gateway cannot be reached.",
   PAYMENT_OPTION_UNKNOWN:
@@ -143,14 +144,13 @@ function failureResult(failure: ToolFailure): CallToolResult {
 
 type Refused = Extract<PurchaseResult, { kind: "refused" }>;
 
-/** The result of a call that the gateway refused. Its message, and a code that is not of the registry, are third-party text. */
+/** The result of a call that the gateway refused. Its message is third-party text, and has a code that is not a gateway's to say. */
 export function refusalResult(result: Refused, record: CallRecord): CallToolResult {
-  const isKnown = Object.hasOwn(ERRORS, result.code);
   const { settlementId } = result.receipt ?? {};
   return failureResult({
-    code: isKnown ? result.code : `HTTP_${result.status}`,
+    code: result.code,
     message: `The call was refused with status ${result.status}.`,
-    thirdParty: isKnown ? result.message : `${result.code}: ${result.message}`,
+    thirdParty: result.message,
     retryable: result.retryable,
     record,
     ...(settlementId === undefined ? {} : { settlementId }),

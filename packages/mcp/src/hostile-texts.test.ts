@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, suite, test } from "node:test";
-import { connected, type StandInGateway, service, startStandInGateway } from "../test/gateway.ts";
+import { ERRORS } from "@turnpike/base";
+import { connected, errorOf, type StandInGateway, said, service, startStandInGateway } from "../test/gateway.ts";
 
 /** One of each way to hide text, or to begin a line of one's own. */
 const CARRIERS =
@@ -166,6 +167,28 @@ suite("a gateway whose every text is hostile", () => {
         assert.match(JSON.stringify(result.content), /CANARY/, "what the gateway says is quoted");
       }
     }
+  });
+
+  test("attack: no code of the registry lets a gateway give the advice of the buyer's own faults", async () => {
+    await using mcp = await connected(gateway);
+    for (const code of Object.keys(ERRORS)) {
+      gateway.onAsked = (response) => {
+        const body = JSON.stringify({ code, message: "words", retryable: true });
+        response.writeHead(503, { "content-type": "application/json" }).end(body);
+      };
+      for (const tool of ["get_quote", "call_service"]) {
+        const result = await mcp.tool(tool, { service_id: "eth", request: { method: "eth_blockNumber" } });
+        const shown = said(result);
+        assert.equal(result.isError, true, code);
+        assert.match(shown, /Nothing was signed and nothing was charged|No payment was sent and nothing was charged/);
+        const next = shown.split("\n").find((line) => line.startsWith("next: "));
+        assert.doesNotMatch(next ?? "", /--|another file|only the user|alone|account|operator|[Ss]ign/, code);
+        if (errorOf(result).code === code) continue;
+        assert.equal(errorOf(result).code, tool === "get_quote" ? "INTERNAL" : "HTTP_503");
+        assert.match(errorOf(result).third_party?.text ?? "", new RegExp(`^${code}: words`));
+      }
+    }
+    assert.equal(mcp.signer.count, 0);
   });
 
   test("attack: no text of the payment terms comes into an error, nor is anything signed for other terms than version 2", async () => {

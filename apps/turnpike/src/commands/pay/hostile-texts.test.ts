@@ -27,6 +27,7 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
   let list: unknown;
   let terms: Record<string, unknown>;
   let paid: (response: ServerResponse) => void;
+  let refused: unknown;
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     request.resume();
     if (request.url === "/services.json") {
@@ -35,6 +36,10 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
     }
     if (request.headers["payment-signature"] !== undefined) {
       paid(response);
+      return;
+    }
+    if (refused !== undefined) {
+      response.writeHead(503, { "content-type": "application/json" }).end(JSON.stringify(refused));
       return;
     }
     response.writeHead(402, { "payment-required": base64(terms) }).end(JSON.stringify(terms));
@@ -132,6 +137,23 @@ suite("a gateway whose every text is hostile, at a terminal", () => {
       };
       await assertQuiet(`${status}`, ["eth", "{}"]);
     }
+  });
+
+  test("attack: no code of a gateway chooses the exit code of a quote, or the command's advice", async () => {
+    list = [{ id: "eth", serves: true, paid: true, methods: ["eth_call"] }];
+    const env = { TURNPIKE_GATEWAY: url, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+    for (const code of ["BUDGET_SPENT", "SPEND_CAP", "CONFIG_INVALID", "USAGE", "SPEND_JOURNAL"]) {
+      refused = { code, message: "words", retryable: false };
+      for (const [more, exitCode] of [
+        ["--quote", 1],
+        ["--no-journal", 4],
+      ] as const) {
+        const run = await runInProcess(["pay", "eth", "{}", more], env);
+        assert.deepEqual([run.code, run.err.includes(`error ${code}`)], [exitCode, false], run.err);
+        assert.match(`${run.out}${run.err}`, new RegExp(`${code}: words`));
+      }
+    }
+    refused = undefined;
   });
 
   test("attack: words of a receipt or a refusal are no facts of the command: they are quoted, or are not there", async () => {
