@@ -146,7 +146,7 @@ suite("changes in the middle of a session, with a gateway in between", () => {
     await scene.assertPaid();
   });
 
-  test("an application is transferred: it pays to the session's end, calls are 503 until the chain has moved its stake, and the new one pays", async () => {
+  test("an application is transferred: it pays to the session's end, calls are 503 until the chain has moved its stake and its new key delegates, and the new one pays", async () => {
     await using scene = await startScene({ accounts: ["heir"] });
     await scene.callUntil(7n);
     await scene.send(
@@ -162,9 +162,10 @@ suite("changes in the middle of a session, with a gateway in between", () => {
     assert.deepEqual(await scene.callUntil(12n), ["ok"]);
     // The chain has no session of an application whose transfer is pending: to the session end after its last settlement.
     const movedAt = 30n;
-    assert.deepEqual(await scene.callUntil(movedAt), ["NO_SUPPLIERS"]);
-    const heightBlocks = await scene.callUntilResult("ok", movedAt + 6n);
-    assert.ok(heightBlocks <= movedAt + 5n, `within five blocks of block ${movedAt}, at ${heightBlocks}`);
+    assert.deepEqual(await scene.callUntil(movedAt + 3n), ["NO_SUPPLIERS"], "no gateway is moved with it");
+    await scene.send("heir", delegation("heir"));
+    const heightBlocks = await scene.callUntilResult("ok", movedAt + 9n);
+    assert.ok(heightBlocks <= movedAt + 8n, `within five blocks of its delegation, at ${heightBlocks}`);
     assert.deepEqual(await scene.callUntil(heightBlocks + 7n), ["ok"]);
     const sessions = scene.economy.source.sessionsOf(ETH);
     assert.deepEqual(
