@@ -51,6 +51,7 @@ export {
   type IdleTime,
 } from "./connection-guard.ts";
 export { CONNECTION_METRICS } from "./connection-metrics.ts";
+export { ACCEPT_GZIP, hasOneCoding } from "./content-coding.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
 export { DenseList, type DenseListItem } from "./dense-list.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";

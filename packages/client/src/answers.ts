@@ -3,6 +3,7 @@ import {
   ERRORS,
   type ForeignJsonFault,
   ForeignJsonReader,
+  hasOneCoding,
   isRecord,
   SUPPLIER_JSON,
   visibleLine,
@@ -36,6 +37,10 @@ const MAX_REFUSAL_BYTES = 1_048_576;
 export async function readAnswer(response: Response, maxBytes: number = ANSWER_LIMITS.maxBytes): Promise<Answer> {
   const { status, headers } = response;
   const most = status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES);
+  if (!hasOneCoding(headers)) {
+    await response.body?.cancel().catch(() => undefined);
+    return { status, headers, json: undefined, fault: "lost" };
+  }
   const reader = new ForeignJsonReader({ ...ANSWER_LIMITS, maxBytes: most });
   try {
     for await (const part of response.body ?? []) if (!reader.write(part)) break;
@@ -56,7 +61,7 @@ const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {
   utf8: "it is not UTF-8",
   cut: "it is cut",
   empty: "it is empty",
-  lost: "the connection ended before it was whole, or its compression is broken",
+  lost: "the connection ended before it was whole, or its compression is broken or not accepted",
 };
 
 /** The reason that an answer cannot be read, as the end of a sentence. */

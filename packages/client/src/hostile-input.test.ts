@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmodSync, existsSync, linkSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
@@ -151,6 +154,55 @@ suite("what strangers and typing errors give to the client", () => {
     await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL", /2 hard links/));
     rmSync(other);
     await (await openSpendJournal({ file }))[Symbol.asyncDispose]();
+  });
+
+  test("attack: a body in more than one content coding is not decoded, and one of gzip is", async () => {
+    const list = Buffer.from(JSON.stringify([{ id: "eth", serves: true, paid: true }]));
+    const asked: unknown[] = [];
+    let codings = 1;
+    const server = createServer((request, response) => {
+      request.resume();
+      asked.push(request.headers["accept-encoding"]);
+      let body = list;
+      for (let times = 0; times < codings; times++) body = gzipSync(body);
+      const coding = Array.from({ length: codings }, () => "gzip").join(", ");
+      response.writeHead(200, { "content-type": "application/json", "content-encoding": coding }).end(body);
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    try {
+      assert.equal((await listServices({ gateway }))?.length, 1);
+      const { client } = testClient(gateway, countingSigner());
+      assert.equal((await client.call("eth", BODY)).kind, "free");
+      for (codings of [2, 3]) {
+        await assert.rejects(listServices({ gateway }), refusesWith("GATEWAY_UNREACHABLE", /./));
+        await assert.rejects(client.call("eth", BODY), refusesWith("GATEWAY_UNREACHABLE", /nothing was signed/));
+      }
+      assert.deepEqual(new Set(asked), new Set(["gzip"]));
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  test("attack: a paid answer in two content codings leaves the payment open, and is presented again", async () => {
+    let codings = 2;
+    await using stand = await standInGateway((seen, response, times) => {
+      if (codings === 1) {
+        sold(seen, response, times);
+        return;
+      }
+      const body = gzipSync(gzipSync(JSON.stringify({ portal: {}, data: 1 })));
+      response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip, gzip" }).end(body);
+    });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    const result = await client.call("eth", BODY);
+    assert.ok(result.kind === "refused" && result.open, "its charge is unknown");
+    codings = 1;
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    assert.deepEqual([signer.count(), new Set(stand.payments()).size], [1, 1]);
   });
 
   test("attack: what is small as gzip is read no further than its bound", async () => {

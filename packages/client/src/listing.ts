@@ -1,4 +1,4 @@
-import { AppError, isRecord, visibleLine } from "@turnpike/base";
+import { ACCEPT_GZIP, AppError, isRecord, visibleLine } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
 import { listedPriceUsd } from "./budget.ts";
 import { unreachable } from "./transport.ts";
@@ -49,7 +49,7 @@ export async function listServices(
   try {
     const signal = AbortSignal.timeout(opts.requestTimeoutMs ?? 10_000);
     const answer = await readAnswer(
-      await ask(`${gateway}/services.json`, { redirect: "error", signal }),
+      await ask(`${gateway}/services.json`, { headers: ACCEPT_GZIP, redirect: "error", signal }),
       MAX_LIST_BYTES,
     );
     if (answer.fault === "lost") throw new AppError("GATEWAY_UNREACHABLE");

@@ -1,4 +1,4 @@
-import { AppError, redacted, visibleLine } from "@turnpike/base";
+import { ACCEPT_GZIP, AppError, redacted, visibleLine } from "@turnpike/base";
 import { type Answer, readAnswer } from "./answers.ts";
 
 /** One request of a call. */
@@ -87,6 +87,7 @@ export function createSend(
       method: body === undefined ? "GET" : "POST",
       headers: {
         accept: "application/json",
+        ...ACCEPT_GZIP,
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(payment === undefined ? {} : { "payment-signature": payment }),
       },

@@ -113,4 +113,14 @@ suite("documents of a gateway", () => {
     const documents = new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() });
     await assert.rejects(documents.services(), (error) => isAppError(error, "ANSWER_TOO_LARGE"));
   });
+
+  test("attack: a list in more than one content coding is not decoded", async () => {
+    await using gateway = await startStandInGateway();
+    gateway.onDocument = (_, response) => {
+      response.writeHead(200, { "content-encoding": "gzip, gzip" }).end(gzipSync(gzipSync("[]")));
+      return true;
+    };
+    const documents = new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() });
+    await assert.rejects(documents.services(), (error) => isAppError(error, "GATEWAY_UNREACHABLE"));
+  });
 });

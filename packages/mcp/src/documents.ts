@@ -1,9 +1,11 @@
 import { createHash } from "node:crypto";
 import {
+  ACCEPT_GZIP,
   AppError,
   type Clock,
   type ForeignJson,
   ForeignJsonReader,
+  hasOneCoding,
   isAppError,
   isRecord,
   visibleLine,
@@ -288,10 +290,14 @@ export class GatewayDocuments {
   async #read(path: string, maxBytes: number): Promise<Body | undefined> {
     try {
       const answer = await this.#fetch(`${this.#gateway}${path}`, {
-        headers: { accept: "application/json" },
+        headers: { accept: "application/json", ...ACCEPT_GZIP },
         redirect: "error",
         signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
       });
+      if (!hasOneCoding(answer.headers)) {
+        await answer.body?.cancel();
+        throw new AppError("GATEWAY_UNREACHABLE", { message: `The gateway's ${path} has several content codings.` });
+      }
       const reader = new ForeignJsonReader({ maxBytes, maxDepth: MAX_DEPTH, maxValues: MAX_DOCUMENT_VALUES });
       const hash = createHash("sha256");
       for await (const part of answer.body ?? []) {
