@@ -38,7 +38,8 @@ const RING_SIZES: readonly (readonly [members: number, gateways: number])[] = [
   [128, 63],
 ];
 const LARGE_PAYLOAD_BYTES = 300_000;
-const MANY_GATEWAYS = 200;
+/** As many as an application may undelegate from before the oldest are removed. */
+const MANY_GATEWAYS = 64;
 
 /** Sessions that the chain of the gas bench has proofs for. */
 export const PROOF_SESSIONS: readonly ProofSession[] = [

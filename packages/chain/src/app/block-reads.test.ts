@@ -9,6 +9,7 @@ import { addApplication } from "../../test/staked.ts";
 import { addUnorderedNonce } from "../modules/auth/accounts.ts";
 import { setGrant } from "../modules/authz/grants.ts";
 import { setGateway } from "../modules/gateway/state.ts";
+import { getStakingParams, POWER_REDUCTION, stakingParams } from "../modules/staking/state.ts";
 import { setSupplier } from "../modules/supplier/state.ts";
 import { Overlay, type StateReads } from "../state/overlay.ts";
 import { upokt } from "../state/stakes.ts";
@@ -62,8 +63,10 @@ const KINDS: Readonly<Record<string, Add>> = {
   suppliers: ({ ctx }, { address }) => setSupplier(ctx, supplierOf(address, 0n)),
   "suppliers that unbond": ({ ctx }, { address }) => setSupplier(ctx, supplierOf(address, SESSION_END)),
   services: (chain, who, i) => chain.addService(who, `service-${i}`),
-  validators: (chain, who) =>
-    assert.ok(chain.send(staking.MsgCreateValidatorSchema, newValidator(who, 1n, RATE_ONE / 10n)).ok),
+  "validators that do not vote": (chain, who) => {
+    stakingParams.set(chain.ctx, undefined, { ...getStakingParams(chain.ctx), maxValidators: 1 });
+    assert.ok(chain.send(staking.MsgCreateValidatorSchema, newValidator(who, POWER_REDUCTION, RATE_ONE / 10n)).ok);
+  },
   grants: ({ ctx }, { address }) => {
     const typeUrl = "/cosmos.bank.v1beta1.MsgSend";
     const authorization = packAny(

@@ -37,6 +37,7 @@ import { upokt } from "../state/stakes.ts";
 const LEFT_OUT: ReadonlyMap<string, string> = new Map([
   ["session/blockHashes", "only those that unsettled sessions need: see session/genesis.test.ts"],
   ["session/drawnSessions", "a session is drawn again when it is asked for, to the same suppliers"],
+  ["supplier/serviceEnds", "an export applies it to the configurations: see supplier/service-ends.test.ts"],
   ["staking/setIsStale", "the end of every block removes it"],
 ]);
 
