@@ -24,7 +24,7 @@ export interface BlockPart {
 }
 
 /** Type of the event that reports a part that failed; its attributes are `part`, `item` and `reason`. */
-const BLOCK_PART_FAILED = "block_part_failed";
+export const BLOCK_PART_FAILED = "block_part_failed";
 
 /** A part that failed, and the reason. */
 export interface FailedPart {

@@ -1,5 +1,6 @@
+import { BLOCK_PART_FAILED } from "./block-parts.ts";
 import type { ChainEvent, Context } from "./context.ts";
-import type { TxResult } from "./outcome.ts";
+import { MAX_TEXT_BYTES, type TxResult } from "./outcome.ts";
 
 /** Tags, lengths and the index flag of an attribute in CometBFT's encoding, and the event's own. */
 const ATTRIBUTE_OVERHEAD_BYTES = 12;
@@ -28,9 +29,18 @@ export function sumOfEventBytes(events: readonly ChainEvent[]): number {
   return sum;
 }
 
-/** Upper bound of the bytes of a transaction's result in those of a block. */
+/**
+ * Upper bound of the bytes of a transaction's result in those of a block. A log counts as the longest: a part of its text may be the
+ * runtime's, of which validators have several versions, and the sum decides which transactions run.
+ */
 export function resultBytes({ log, codespace, data, events }: TxResult): number {
-  return RESULT_OVERHEAD_BYTES + Buffer.byteLength(log) + codespace.length + data.length + sumOfEventBytes(events);
+  const logBytes = log === "" ? 0 : MAX_TEXT_BYTES;
+  return RESULT_OVERHEAD_BYTES + logBytes + codespace.length + data.length + sumOfEventBytes(events);
+}
+
+/** Bytes that an event of a block's step counts: one that names a fault as the longest, for the same reason. */
+function stepEventBytes(event: ChainEvent): number {
+  return MODE_BYTES + (event.type === BLOCK_PART_FAILED ? 2 * MAX_TEXT_BYTES : eventBytes(event));
 }
 
 /**
@@ -49,7 +59,7 @@ export function* withinEventBytes<T>(
     yield item;
     for (; next < events.length; next++) {
       const event = events[next];
-      if (event !== undefined) bytes += MODE_BYTES + eventBytes(event);
+      if (event !== undefined) bytes += stepEventBytes(event);
     }
   }
 }

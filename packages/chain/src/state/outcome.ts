@@ -61,7 +61,7 @@ export const SDK = {
 } as const;
 
 /** Maximum bytes of a fault's text: it stands in the result of a transaction, on every node's disk. */
-const MAX_TEXT_BYTES = 2_048;
+export const MAX_TEXT_BYTES: number = 2_048;
 const CUT = " ... ";
 
 /** A text of at most 2,048 bytes in UTF-8: of a longer one the beginning and the end, which names the cause. */

@@ -88,7 +88,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
     const text = `claim compute units: ${sum} is not equal to number of relays ${count} * compute units per relay ${units} for service ${serviceId}`;
     return failStatus("InvalidArgument", fail(PROOF.computeUnits, text).fault.text);
   }
-  consumeReceivers(ctx, session.revenueShares(operator).length);
+  consumeReceivers(ctx, session.countReceivers(operator));
   const replaces = getClaim(ctx, header.sessionId, operator) !== undefined;
   setClaim(ctx, claim);
   const facts = claimFacts(ctx, protocolClaim(claim));

@@ -75,6 +75,28 @@ suite("claims that must not be taken", () => {
     assert.ok(usedWith(100) - usual >= 90n * GAS_PER_RECEIVER);
   });
 
+  test("attack: a claim pays for reading its supplier's configurations where they are larger than usual", () => {
+    const usedWith = (endpoints: number): bigint => {
+      const ctx = fresh();
+      const keys = [...serviceConfigs.entries(ctx)].filter(
+        ([[, [, address]]]) => address === message.supplierOperatorAddress,
+      );
+      for (const [key, config] of keys) {
+        assert.ok(config.service);
+        const [endpoint = assert.fail()] = config.service.endpoints;
+        const service = { ...config.service, endpoints: Array.from({ length: endpoints }, () => endpoint) };
+        serviceConfigs.set(ctx, key, { ...config, service });
+      }
+      const before = ctx.gas.used;
+      assert.equal(refusal(ctx, message), "");
+      return ctx.gas.used - before;
+    };
+    const usual = usedWith(1);
+    // The session reads them once, as the real chain does, and the claim once more.
+    const read = usedWith(2) - usual;
+    assert.ok(usedWith(1_000) - usual > 999n * read + 30_000n, `${usedWith(1_000) - usual} ${read}`);
+  });
+
   test("one that takes another's place begins without a verdict", () => {
     const ctx = fresh();
     assert.equal(refusal(ctx, message), "");

@@ -21,6 +21,8 @@ import { getTokenomicsParams } from "../tokenomics/state.ts";
 import { pastApplications, pastOwners, pastProofParams, pastTokenomicsParams } from "./history.ts";
 import { getBlockHash } from "./state.ts";
 
+/** Gas of reading a supplier's usual configurations for a service: five of some 1,000 bytes. */
+const FREE_CONFIGS_GAS = 25_000n;
 /** Gas of reading a few earlier records of an application: some 1,000 bytes. */
 const FREE_VERSIONS_GAS = 3_000n;
 
@@ -104,6 +106,18 @@ export class SessionFacts {
     const { serviceId, sessionStartBlockHeight } = this.#header;
     const config = getActiveServiceConfig(this.#free, { operatorAddress, serviceId, height: sessionStartBlockHeight });
     return config?.service?.revShare ?? [];
+  }
+
+  /**
+   * Number of receivers of a supplier's rewards. The real chain does not read its configurations for a claim, so that the usual ones
+   * cost no gas; there may be several of 64 KiB.
+   */
+  countReceivers(operatorAddress: string): number {
+    const { serviceId, sessionStartBlockHeight } = this.#header;
+    const walk = unmetered(this.#ctx);
+    const config = getActiveServiceConfig(walk, { operatorAddress, serviceId, height: sessionStartBlockHeight });
+    if (walk.gas.used > FREE_CONFIGS_GAS) this.#ctx.gas.consume(walk.gas.used - FREE_CONFIGS_GAS, "ValuePerByte");
+    return config?.service?.revShare.length ?? 0;
   }
 
   /** Services that the application was staked for at the session's first height: it had a session for each. */
