@@ -50,10 +50,7 @@ function applicationFault(app: application.Application): string | undefined {
   const left = Object.values(app.pendingUndelegations).flatMap(({ gatewayAddresses }) => gatewayAddresses);
   const gateways = [...app.delegateeGatewayAddresses, ...left];
   const gateway = gateways.find((address) => addressFault(address) !== undefined);
-  const history = app.serviceConfigHistory.find(
-    ({ service, activationHeight, deactivationHeight }) =>
-      service === undefined || (deactivationHeight !== 0n && deactivationHeight <= activationHeight),
-  );
+  const history = app.serviceConfigHistory.find(({ service }) => service === undefined);
   // Settlement may have used up a stake, and a transfer of the real chain joins services: both must come back from an export.
   const usedUp = app.unstakeSessionEndHeight !== 0n && app.stake?.denom === STAKE_DENOM && app.stake.amount === "0";
   const services = app.serviceConfigs.length < 2 ? [app.serviceConfigs] : app.serviceConfigs.map((one) => [one]);
