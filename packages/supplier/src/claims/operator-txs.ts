@@ -11,6 +11,7 @@ import {
   type UnsignedTx,
   unorderedUntil,
   usualFee,
+  wasRun,
 } from "@turnpike/chain-client";
 import { sha256 } from "@turnpike/crypto";
 import type { Any } from "@turnpike/proto";
@@ -182,7 +183,8 @@ export class OperatorTxs {
   async #includedOf({ versions }: PendingTx, signal: AbortSignal): Promise<[SignedVersion, IncludedTx] | undefined> {
     for (const version of versions) {
       const included = await this.#client.tx(version.hash, signal).catch(() => undefined);
-      if (included !== undefined) return [version, included];
+      // One that was not run has cost nothing, and is sent again as it is.
+      if (included !== undefined && wasRun(included)) return [version, included];
     }
     return undefined;
   }
