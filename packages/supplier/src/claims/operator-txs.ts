@@ -11,6 +11,7 @@ import {
   type UnsignedTx,
   unorderedUntil,
   usualFee,
+  wasRun,
 } from "@turnpike/chain-client";
 import { sha256 } from "@turnpike/crypto";
 import type { Any } from "@turnpike/proto";
@@ -30,6 +31,8 @@ export interface WantedMessage {
   /** First and last height at which sending it is of use. */
   readonly fromBlocks: bigint;
   readonly toBlocks: bigint;
+  /** Gas beyond the usual of its kind; 0 by default. */
+  readonly extraGas?: bigint;
   /** Worth of the message: a raised fee is not above it. Undefined: any. */
   readonly valueUpokt?: bigint;
 }
@@ -97,6 +100,17 @@ const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
 /** A node's mempool accepts a megabyte. */
 const MAX_BYTES = 1_000_000;
+/** Maximum gas of the messages of one transaction, by the estimate for messages that are not simulated; a block's, where that is less. */
+const MAX_GAS = 30_000_000n;
+/** Maximum wait for the maximum gas of a block. */
+const BLOCK_GAS_MS = 5_000;
+/**
+ * Refusals by which a node accepts no smaller transaction either: its fee is too low for its gas, or the mempool is full
+ * (`types/errors/errors.go` of the SDK).
+ */
+const REFUSALS_OF_ANY_SIZE: ReadonlySet<number> = new Set([13, 20]);
+/** CometBFT's refusal of a transaction above its `max_tx_bytes`, which it gives without a check. */
+const TOO_LARGE = /tx too large/i;
 /** A transaction that is in no block after so many may have been dropped: another version is made. */
 const GIVE_UP_BLOCKS = 3n;
 /** Versions of a transaction that are looked up. */
@@ -128,6 +142,8 @@ export class OperatorTxs {
   readonly #signal: AbortSignal;
   readonly #pending = new Map<string, PendingTx>();
   #mark = randomInt(NANOS_PER_SECOND);
+  /** Maximum gas of a block as far as it is known; undefined: any. */
+  #maxBlockGas: bigint | undefined;
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
 
   constructor(options: OperatorTxsOptions, { client, log, metrics, faults, signal }: OperatorTxsModules) {
@@ -167,7 +183,8 @@ export class OperatorTxs {
   async #includedOf({ versions }: PendingTx, signal: AbortSignal): Promise<[SignedVersion, IncludedTx] | undefined> {
     for (const version of versions) {
       const included = await this.#client.tx(version.hash, signal).catch(() => undefined);
-      if (included !== undefined) return [version, included];
+      // One that was not run has cost nothing, and is sent again as it is.
+      if (included !== undefined && wasRun(included)) return [version, included];
     }
     return undefined;
   }
@@ -185,6 +202,7 @@ export class OperatorTxs {
       } else again.add(pending);
     }
     for (const pending of again) await this.#sendAgain(pending, newest);
+    if (fresh.length > 0) this.#maxBlockGas = await this.#queryBlockGas();
     for (const early of [true, false]) {
       const items = fresh.filter(({ isEarly }) => isEarly === early);
       if (items.length > 0) await this.#sendNew(kind, items, newest);
@@ -206,8 +224,8 @@ export class OperatorTxs {
     const fee = this.#feeAt(unsigned.gasLimit, batch, heightBlocks);
     const isHigher = current === undefined || feeUpoktOf(fee) * 10n >= current.feeUpokt * 11n;
     if (!isHigher && !isOverdue) return false;
-    // Another gas limit: a node must not take it for the one that it has seen and lost.
-    const gasLimit = unsigned.gasLimit + (isHigher ? 0n : BigInt(versions.length));
+    // Another gas limit: a node must not take it for the one that it has seen and lost. A higher one may be above a block's.
+    const gasLimit = unsigned.gasLimit - (isHigher ? 0n : BigInt(versions.length));
     versions.unshift(this.#signed({ ...unsigned, gasLimit, fee: isHigher ? fee : (current?.fee ?? fee) }));
     versions.splice(MAX_VERSIONS);
     pending.sentAtBlocks = heightBlocks;
@@ -228,26 +246,61 @@ export class OperatorTxs {
     });
   }
 
+  /** Maximum gas of a block, which parameters of the consensus may change; the last that was known where the node does not say. */
+  async #queryBlockGas(): Promise<bigint | undefined> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(BLOCK_GAS_MS)]);
+    try {
+      const gas = await this.#client.maxBlockGas(signal);
+      return gas < 0n ? undefined : gas;
+    } catch (cause) {
+      this.#log.debug({ cause }, "the maximum gas of a block is not known");
+      return this.#maxBlockGas;
+    }
+  }
+
+  #withinBlock(gas: bigint): bigint {
+    return this.#maxBlockGas === undefined ? gas : least(gas, this.#maxBlockGas);
+  }
+
   async #sendNew(kind: TxKind, wanted: readonly WantedMessage[], newest: BlockMark): Promise<void> {
+    const maxGas = this.#withinBlock(MAX_GAS);
     let batch: BatchItem[] = [];
     let bytes = 0;
+    let gas = 0n;
     const isEarly = wanted[0]?.isEarly === true;
     const flush = async (): Promise<void> => {
       if (batch.length > 0) await this.#sendBatch(kind, batch, newest, isEarly);
       batch = [];
       bytes = 0;
+      gas = 0n;
     };
     for (const item of wanted) {
       const message = await item.message();
       if (message === undefined) continue;
-      if (batch.length >= this.#options.maxMessages || bytes + message.value.length > MAX_BYTES) await flush();
-      batch.push({ wanted: item, message });
+      const one: BatchItem = { wanted: item, message };
+      const isFull =
+        batch.length >= this.#options.maxMessages ||
+        bytes + message.value.length > MAX_BYTES ||
+        gas + estimatedGas(kind, one) > maxGas;
+      if (isFull) await flush();
+      batch.push(one);
       bytes += message.value.length;
+      gas += estimatedGas(kind, one);
     }
     await flush();
   }
 
   async #sendBatch(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<void> {
+    const isRefused = await this.#sendWhole(kind, batch, newest, isEarly);
+    // One message that the chain refuses must not keep the others out, and a smaller transaction may be accepted.
+    if (!isRefused || batch.length === 1) return;
+    const half = batch.length >> 1;
+    await this.#sendBatch(kind, batch.slice(0, half), newest, isEarly);
+    await this.#sendBatch(kind, batch.slice(half), newest, isEarly);
+  }
+
+  /** Returns true when a transaction is refused, and parts of it may not be. */
+  async #sendWhole(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<boolean> {
     let pending: PendingTx;
     try {
       pending = await this.#sign(kind, batch, newest, isEarly);
@@ -258,24 +311,22 @@ export class OperatorTxs {
           { cause, kind, messages: batch.length },
           "a transaction cannot be made; the next block brings another attempt",
         );
-        return;
+        return false;
       }
-      // One message that the chain refuses must not keep the others out.
-      if (batch.length > 1) {
-        for (const one of batch) await this.#sendBatch(kind, [one], newest, isEarly);
-        return;
-      }
+      const isWithoutAccount = cause.detail?.missingAccount !== undefined;
+      if (batch.length > 1 && !isWithoutAccount) return true;
       this.#count(kind, "refused");
       this.#log.error(
         { kind, text: cause.message, session: batch[0]?.wanted.key },
         "the chain refuses a claim or proof",
       );
-      return;
+      return false;
     }
     for (const { wanted } of batch) this.#pending.set(wanted.key, pending);
     await this.#faults.reach(kind === "claim" ? "supplier.claim.signed" : "supplier.proof.signed");
-    await this.#broadcast(pending, "sent");
+    const isRefused = await this.#broadcast(pending, "sent");
     await this.#faults.reach(kind === "claim" ? "supplier.claim.sent" : "supplier.proof.sent");
+    return isRefused;
   }
 
   async #sign(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<PendingTx> {
@@ -286,13 +337,12 @@ export class OperatorTxs {
     const order: TxOrder = { kind: "unordered", timeoutNanos };
     const messages = batch.map(({ message }) => message);
     const shared: Omit<UnsignedTx, "gasLimit" | "fee"> = { messages, chainId, accountNumber, order };
-    const blind = messages.reduce(
-      (sum, { value }) => sum + BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(value.length),
-      0n,
-    );
     const trial = isEarly ? undefined : signTx({ ...shared, gasLimit: 0n, fee: feeFor(1n) }, signer);
-    const gasLimit =
-      trial === undefined ? blind : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    const gas =
+      trial === undefined
+        ? batch.reduce((sum, item) => sum + estimatedGas(kind, item), 0n)
+        : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    const gasLimit = this.#withinBlock(gas);
     const { heightBlocks } = newest;
     const unsigned: UnsignedTx = { ...shared, gasLimit, fee: this.#feeAt(gasLimit, batch, heightBlocks) };
     const versions = [this.#signed(unsigned)];
@@ -327,35 +377,44 @@ export class OperatorTxs {
     return this.#account;
   }
 
-  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<void> {
+  /** Returns true when the node refuses the transaction, and may accept a smaller one. */
+  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<boolean> {
     const { kind, batch, versions } = pending;
     const [version] = versions;
-    if (version === undefined) return;
+    if (version === undefined) return false;
     const { bytes, feeUpokt } = version;
     try {
       const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
       if (code === 0) {
         this.#count(kind, outcome);
         this.#log.info({ kind, hash, messages: batch.length, feeUpokt }, "a transaction was sent");
-        return;
+        return false;
       }
       this.#count(kind, "refused");
       if (outcome === "raised" && versions.length > 1) {
         // The version before is still there, and the node replaces none, or not at this fee.
         versions.shift();
         this.#log.warn({ kind, code, codespace, text: log, feeUpokt }, "the node does not replace a transaction");
-        return;
+        return false;
       }
       this.#drop(pending);
       this.#log.error({ kind, code, codespace, text: log }, "the node refuses a transaction");
+      return codespace !== "sdk" || !REFUSALS_OF_ANY_SIZE.has(code);
     } catch (cause) {
       // The node has it; whether it is still in the mempool shows in the next blocks.
-      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return;
+      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return false;
+      if (isAppError(cause, "TX_FAILED") && TOO_LARGE.test(cause.message)) {
+        this.#count(kind, "refused");
+        this.#drop(pending);
+        this.#log.error({ kind, text: cause.message, messages: batch.length }, "the node refuses a transaction");
+        return true;
+      }
       this.#count(kind, "unreachable");
       this.#log.warn(
         { cause, kind },
         "whether a transaction was sent is not known; the next block brings another attempt",
       );
+      return false;
     }
   }
 
@@ -373,6 +432,10 @@ export class OperatorTxs {
     this.#metrics.count(supplierTxsTotal, { kind, outcome });
   }
 }
+
+/** Gas of a message that is not simulated. */
+const estimatedGas = (kind: TxKind, { wanted: { extraGas = 0n }, message }: BatchItem): bigint =>
+  BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(message.value.length) + extraGas;
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
