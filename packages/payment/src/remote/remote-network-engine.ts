@@ -15,6 +15,7 @@ import { evidenceIn } from "../engine/search.ts";
 import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { PaymentRecord } from "../types.ts";
+import { isFarAhead } from "../verify/chain-time.ts";
 import type { AskLane } from "./ask-lane.ts";
 import type { FacilitatorAnswer, FacilitatorClient, FacilitatorStanding } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
@@ -69,6 +70,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   readonly #faultLogs;
   /** When the chain answered last; monotonic milliseconds. */
   #headAtMs = Number.NEGATIVE_INFINITY;
+  #headSeconds = 0;
   /** Answers in a row that were no good, since it was looked at last. */
   #badAnswers = 0;
   #isLooking = false;
@@ -105,8 +107,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   async start(): Promise<void> {
     const { ledger, clock, metrics } = this.#modules;
     try {
-      await this.#chain.head(AbortSignal.timeout(5_000));
-      this.#headAtMs = clock.monotonicMs();
+      this.#saw(await this.#chain.head(AbortSignal.timeout(5_000)));
     } catch (error) {
       this.#log.warn({ code: failureCode(error) }, "the chain could not be asked");
     }
@@ -142,8 +143,10 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   /** What is missing before payments can be settled, for `/ready`; empty when nothing is. */
   missing(): readonly string[] {
     const { network } = this.#net;
-    const isStale = this.#modules.clock.monotonicMs() - this.#headAtMs > this.#idleMs * 3 + 5_000;
+    const { clock } = this.#modules;
+    const isStale = clock.monotonicMs() - this.#headAtMs > this.#idleMs * 3 + 5_000;
     return [
+      ...(isFarAhead(this.#headSeconds, clock) ? [`blocks ahead of this machine's clock (${network})`] : []),
       ...(isStale ? [`chain unreachable (${network})`] : []),
       ...(this.#standing === "denied" ? [`facilitator refuses the seller key (${network})`] : []),
       ...(this.#standing === "silent" ? [`facilitator silent (${network})`] : []),
@@ -233,12 +236,17 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     const entries = [...this.#watched.values()];
     const hints = entries.flatMap(({ hint }) => hint ?? []);
     const view = await this.#chain.poll(hints, [], signal);
-    this.#headAtMs = this.#modules.clock.monotonicMs();
+    this.#saw(view.head);
     if (this.#faultLogs.chain.onRecovery()) this.#log.info({}, "the chain answers again");
     const followed = entries.map((entry) => this.#follow(entry, view.head, minedOf(view, entry)));
     for (const result of await Promise.allSettled(followed)) {
       if (result.status === "rejected") this.#log.warn({ code: failureCode(result.reason) }, "look again later");
     }
+  }
+
+  #saw(head: Head): void {
+    this.#headAtMs = this.#modules.clock.monotonicMs();
+    this.#headSeconds = head.timeSeconds;
   }
 
   async #follow(entry: Watched, head: Head, mined: MinedTransaction | undefined): Promise<void> {
