@@ -149,10 +149,10 @@ export const CONFIG_SCHEMA = Type.Object(
           ),
         ),
         facilitatorTimeoutMs: integer(
-          20_000,
+          30_000,
           500,
           120_000,
-          "Time for one request to the facilitator, in milliseconds.",
+          "Time for one request to the facilitator, in milliseconds: longer than the time after which it answers that a settlement is pending.",
         ),
         networks: list(
           NETWORK,

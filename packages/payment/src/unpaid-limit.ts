@@ -82,8 +82,8 @@ export class UnpaidLimit {
     });
   }
 
-  /** Takes a token, or says how long there is none. */
-  begin(key: string): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number } {
+  /** Takes a token, or says how long there is none. An attempt that is not timed costs nothing for the time that it takes. */
+  begin(key: string, isTimed = true): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number } {
     const bucket = this.#refilled(key);
     this.#remember(key, bucket);
     const waitSeconds = this.#waitOf(bucket);
@@ -103,7 +103,7 @@ export class UnpaidLimit {
       ok: true,
       paid: () => once(() => this.#earn(key, bucket)),
       excused: () => once(() => this.#return(bucket)),
-      unpaid: (pendingId) => once(() => this.#spend(key, bucket, sinceMs, pendingId)),
+      unpaid: (pendingId) => once(() => this.#spend(key, bucket, isTimed ? sinceMs : undefined, pendingId)),
     };
   }
 
@@ -184,10 +184,10 @@ export class UnpaidLimit {
     this.#shared?.changed(key, 1);
   }
 
-  #spend(key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void {
+  #spend(key: string, bucket: Bucket, sinceMs: number | undefined, pendingId: string | undefined): void {
     const nowMs = this.#clock.monotonicMs();
     this.#takeEarly(bucket);
-    const spent = 1 + this.#subtract(bucket, (nowMs - sinceMs) / 1_000);
+    const spent = 1 + this.#subtract(bucket, (nowMs - (sinceMs ?? nowMs)) / 1_000);
     this.#shared?.changed(key, -spent);
     if (pendingId === undefined) return;
     const known = this.#pending.get(pendingId, nowMs);

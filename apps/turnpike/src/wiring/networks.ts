@@ -2,6 +2,7 @@ import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } fr
 import { type Config, type NetworkConfig, networkRelayer, type PrivateKey, readSellerKey } from "@turnpike/config";
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
+  AnchoredRpc,
   chainIdOf,
   type EngineNetwork,
   type EngineOptions,
@@ -62,7 +63,7 @@ export function openChains(
   return new Map(
     chains(config).map((network) => {
       const opts = { urls: network.rpcUrls, timeoutMs, expectedChainId: chainIdOf(network.network) };
-      return [idOf(network), new EvmRpcClient(opts, modules)];
+      return [idOf(network), new AnchoredRpc(new EvmRpcClient(opts, modules), network.finalityBlocks)];
     }),
   );
 }

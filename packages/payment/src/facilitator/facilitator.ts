@@ -9,7 +9,7 @@ import type { EvmVerifier } from "../verify/verifier.ts";
 import { SaleBudgets } from "./budgets.ts";
 import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
-import { type PaymentCheckOptions, PaymentChecks } from "./payment-checks.ts";
+import { type PaymentCheckOptions, PaymentChecks, payerName } from "./payment-checks.ts";
 import { type FacilitatorAsset, readRequest } from "./request.ts";
 import {
   DUPLICATE_REASON,
@@ -72,6 +72,8 @@ export class Facilitator {
   readonly #modules: FacilitatorModules;
   readonly #networks: readonly NetworkId[];
   readonly #clients: UnpaidLimit;
+  /** The part of a seller's tokens that one of its payers may spend: a payer can make its payments stay open, and fail. */
+  readonly #payerShares: UnpaidLimit;
   readonly #checks: PaymentChecks;
   readonly #budgets: SaleBudgets;
   readonly #settlement: FacilitatorSettlement;
@@ -87,6 +89,7 @@ export class Facilitator {
     this.#modules = modules;
     this.#networks = [...new Set(opts.assets.map(({ network }) => network))];
     this.#clients = new UnpaidLimit(opts.unpaidPerClient, modules);
+    this.#payerShares = new UnpaidLimit(() => tenthOf(opts.unpaidPerClient()), modules);
     const payers = new UnpaidLimit(opts.unpaidPerPayer, modules);
     const sellers = new Sellers(sellerOptionsOf(opts));
     this.sellers = sellers;
@@ -130,7 +133,8 @@ export class Facilitator {
     signal: AbortSignal,
     caller: SettleCaller,
   ): Promise<FacilitatorResult<SettleResponse>> {
-    const attempt = this.#clients.begin(caller.client);
+    // The time that a payment of a seller takes is its payer's: only the payer's own tokens pay for it.
+    const attempt = this.#clients.begin(caller.client, caller.seller === undefined);
     if (!attempt.ok) {
       const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(attempt.waitSeconds));
       this.#countSettle(result);
@@ -231,14 +235,29 @@ export class Facilitator {
       return failedWith(read, read.refusal.code, read.refusal.message);
     }
     const { payment } = read;
-    const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
-    endSettling(this.#clients, attempt, settling);
-    const { result } = settling;
-    if (isPending(result)) {
-      this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
+    const share =
+      caller.seller === undefined
+        ? undefined
+        : this.#payerShares.begin(`${caller.client} ${payerName(payment)}`, false);
+    if (share?.ok === false) {
+      attempt.excused();
+      const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(share.waitSeconds));
+      this.#countSettle(result);
+      return result;
     }
-    this.#countSettle(result);
-    return result;
+    try {
+      const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
+      endSettling(this.#clients, attempt, settling);
+      if (share !== undefined) endSettling(this.#payerShares, share, settling);
+      const { result } = settling;
+      if (isPending(result)) {
+        this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
+      }
+      this.#countSettle(result);
+      return result;
+    } finally {
+      share?.excused();
+    }
   }
 
   /** The answer to a client without tokens: the outcome of a payment that was pending, or the refusal. */
@@ -254,7 +273,10 @@ export class Facilitator {
     if (!wasPending) return refusalError(refusal);
     const request = requestOf(read.payment, caller, body);
     const { result, id } = await this.#settlement.settle(request, this.#waitLimit(signal), refusal);
-    if (id !== undefined && result.kind === "answer" && result.body.success) this.#clients.settled(id);
+    if (id !== undefined && result.kind === "answer" && result.body.success) {
+      this.#clients.settled(id);
+      this.#payerShares.settled(id);
+    }
     return result;
   }
 
@@ -279,6 +301,10 @@ function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Arr
 function paymentName(payment: DecodedPayment): string {
   const { network, asset, from, nonce } = paymentKey(payment.option, payment);
   return `${network} ${asset} ${from} ${nonce.toLowerCase()}`;
+}
+
+function tenthOf({ burst, perSecond }: UnpaidRule): UnpaidRule {
+  return { burst: Math.max(1, Math.floor(burst / 10)), perSecond: perSecond / 10 };
 }
 
 /** Without sellers of third parties there is nothing to bound: what is settled brings its amount. */

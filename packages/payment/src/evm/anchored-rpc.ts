@@ -1,6 +1,6 @@
 import { AppError, isRecord } from "@turnpike/base";
-import { decodeQuantity, isHex } from "../evm/abi.ts";
-import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import { decodeQuantity, isHex } from "./abi.ts";
+import type { EvmNode, EvmRpc, RpcCall, RpcReply } from "./rpc.ts";
 
 /** A block that no re-organisation takes any more. */
 interface Anchor {
@@ -9,15 +9,18 @@ interface Anchor {
 }
 
 /** Calls in one exchange beside those for the anchors; a client's default for all is 100. */
-const MAX_CALLS = 90;
+const MAX_CALLS = 98;
 
 /**
  * A chain's node that is asked for a block it must have in the same exchange with each question. Another chain may come to be
  * behind a URL without any request that fails, under the same id even: what it says of a payment would be taken for the end
- * of it. The first chain that is seen for long enough counts; a process that starts anew sees anew.
+ * of it. The first chain that is seen for long enough counts; a process that starts anew sees anew. All readers of a network
+ * share one.
  */
-export class AnchoredRpc implements Pick<EvmRpc, "host" | "call" | "batch"> {
+export class AnchoredRpc implements EvmRpc {
   readonly host: string;
+  /** Each by itself, without an anchor. */
+  readonly nodes: readonly EvmNode[];
   readonly #rpc: EvmRpc;
   readonly #finalityBlocks: bigint | undefined;
   #anchor: Anchor | undefined;
@@ -27,8 +30,23 @@ export class AnchoredRpc implements Pick<EvmRpc, "host" | "call" | "batch"> {
   /** `finalityBlocks`: blocks after which one is final. Without it nothing is compared. */
   constructor(rpc: EvmRpc, finalityBlocks: number | undefined) {
     this.host = rpc.host;
+    this.nodes = rpc.nodes;
     this.#rpc = rpc;
     this.#finalityBlocks = finalityBlocks === undefined ? undefined : BigInt(finalityBlocks);
+  }
+
+  /** The network's rpc: as it is where it has anchors. */
+  static of(rpc: EvmRpc, finalityBlocks: number | undefined): AnchoredRpc {
+    return rpc instanceof AnchoredRpc ? rpc : new AnchoredRpc(rpc, finalityBlocks);
+  }
+
+  /** The same nodes without anchors, for what may be sent to any chain. */
+  get plain(): EvmRpc {
+    return this.#rpc;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#rpc[Symbol.asyncDispose]();
   }
 
   /** The newest block that was read: one far enough below it is asked for with the next question. */
