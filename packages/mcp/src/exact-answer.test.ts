@@ -53,17 +53,37 @@ suite("a bought answer, as an agent gets it", () => {
     assert.equal(outer.data.schema_check, undefined);
   });
 
+  test("attack: a request whose numbers were changed on the way is refused before anything is signed", async () => {
+    gateway.onPaid = undefined;
+    await using mcp = await connected(gateway);
+    const call = (request: unknown) => mcp.tool("call_service", { service_id: "eth", request });
+    for (const amount of ["9007199254740993", "-12345678901234567890", "1e999"]) {
+      const text = `{"method":"eth_blockNumber","params":[{"amount":${amount}}]}`;
+      for (const request of [JSON.parse(text), text]) {
+        const refused = await call(request);
+        assert.match(said(refused), /^error INVALID_PARAMS: request: has a number beyond 9007199254740991/, amount);
+        assert.match(said(refused), /Nothing was signed and nothing was charged/);
+      }
+    }
+    assert.equal(mcp.signer.count, 0);
+    const bought = await call({ method: "eth_blockNumber", params: [9_007_199_254_740_991, -0.1, "9007199254740993"] });
+    assert.notEqual(bought.isError, true, said(bought));
+    const deep = await call(`{"method":${"[".repeat(500_000)}${"]".repeat(500_000)}}`);
+    assert.match(said(deep), /^error INVALID_PARAMS/);
+    assert.equal(mcp.signer.count, 1);
+  });
+
   test("attack: what holds few bytes and millions of values is shown in part, and never parsed or written as a whole", async () => {
-    const keys = Array.from({ length: 1_200_000 }, (_, at) => `"k${at.toString(36)}":0`).join(",");
+    const keys = Array.from({ length: 300_000 }, (_, at) => `"k${at.toString(36)}":0`).join(",");
     const bodies = {
-      objects: `{"portal":{},"data":[${"{},".repeat(1_900_000)}{}]}`,
+      objects: `{"portal":{},"data":[${"{},".repeat(600_000)}{}]}`,
       keys: `{"portal":{},"data":{${keys}}}`,
       outerKeys: `{"data":0,${keys}}`,
-      repeatedData: `{${'"data":0,'.repeat(900_000)}"data":1}`,
-      portal: `{"portal":[${"{},".repeat(1_900_000)}{}],"data":0}`,
-      escapes: `{"portal":{},"data":"${"\\u202e".repeat(2_600_000)}"}`,
-      backslashes: `{"portal":{},"data":"${"\\\\".repeat(7_000_000)}"}`,
-      spaces: `{"portal":{},"data":[0${" ".repeat(8_000_000)}]}`,
+      repeatedData: `{${'"data":0,'.repeat(250_000)}"data":1}`,
+      portal: `{"portal":[${"{},".repeat(600_000)}{}],"data":0}`,
+      escapes: `{"portal":{},"data":"${"\\u202e".repeat(400_000)}"}`,
+      backslashes: `{"portal":{},"data":"${"\\\\".repeat(1_500_000)}"}`,
+      spaces: `{"portal":{},"data":[0${" ".repeat(2_000_000)}]}`,
     };
     const uncut = new Set(["outerKeys", "portal", "spaces"]);
     for (const [name, body] of Object.entries(bodies)) {
