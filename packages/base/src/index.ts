@@ -117,6 +117,7 @@ export {
   jsonValueEnd,
   skipJsonSpace,
 } from "./json-spans.ts";
+export { type CompactJson, compactJson, indentJson, jsonMembersNamed } from "./json-text.ts";
 export { closeServer, listenOn } from "./listen.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { isLoopbackUrl } from "./loopback.ts";

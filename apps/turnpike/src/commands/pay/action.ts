@@ -120,17 +120,16 @@ function show(result: PurchaseResult, { output, journal, again }: Shown): OpenRe
     ...result,
     // It names nothing outside of this process.
     ...(result.kind === "free" ? {} : { resultId: undefined }),
-    ...(answer === undefined ? {} : { [answer.key]: undefined }),
+    ...(result.kind === "bought" ? { envelope: undefined, answerText: undefined } : {}),
+    ...(result.kind === "free" ? { answer: undefined, answerText: undefined } : {}),
     ...next,
   });
   for (const line of factLines(result)) output.line(line);
   if (result.kind === "refused" && !output.json) {
     printError(`${whatNext(result, again(payment)).join("\n")}\n`);
   }
-  if (answer !== undefined) {
-    document.add(answer.key, answer.value);
-    for (const line of answerLines(result)) output.line(line);
-  }
+  if (answer !== undefined) document.addJson(answer.key, answer.json);
+  for (const line of answerLines(result)) output.line(line);
   return document;
 }
 

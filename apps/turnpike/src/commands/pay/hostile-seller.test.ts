@@ -138,6 +138,19 @@ suite("turnpike pay, against a hostile seller", { concurrency: 4 }, () => {
     assert.deepEqual(members.slice(-2), ["envelope", "balance"]);
   });
 
+  test("attack: numbers beyond doubles and repeated keys are shown as they were sent, with --json and without", async () => {
+    const data = '{"slot": 12345678901234567890, "lamports":9007199254740993,\n"x":1e999,"a":1,"a":2}';
+    await using seller = await startHostileSeller({ kind: "answer", paid: ({ sell }) => sell(data) });
+    const { env } = buyerOf(seller);
+    const { out } = await run(CALL, env);
+    const lines = ['"slot": 12345678901234567890', '"lamports": 9007199254740993', '"x": 1e999', '"a": 1', '"a": 2'];
+    assert.ok(out.includes(`  "data": {\n    ${lines.join(",\n    ")}\n  }\n}`), out);
+    const json = await run([...CALL, "--json"], env);
+    assert.ok(json.out.includes(`"data":${data.replace(/\s/g, "")}}`), json.out);
+    assert.equal(json.out.split("\n").length, 2, "one line");
+    assert.equal((JSON.parse(json.out) as Facts).state, "charged");
+  });
+
   test("the default journal is the user's alone, of mode 0600, and --no-journal writes none", async () => {
     await using seller = await startHostileSeller(SELLER_MODES["receipt-none"]);
     const { env, journals, journalFolder } = buyerOf(seller);

@@ -1,7 +1,6 @@
-import { cutText, visibleText } from "@turnpike/base";
+import { cutText, indentJson, visibleText } from "@turnpike/base";
 import type { Price, PurchaseReceipt, PurchaseResult, SignedCall } from "@turnpike/client";
 import { readableMessage } from "../../cli/field-text.ts";
-import { prettyJson } from "../../cli/output.ts";
 
 /** Exit code of a refusal whose outcome is known. */
 export const REFUSED = 4;
@@ -63,16 +62,15 @@ export function factLines(result: PurchaseResult): string[] {
   ];
 }
 
-/** A result's answer; undefined where it has none. */
-export function answerOf(result: PurchaseResult): { readonly key: string; readonly value: unknown } | undefined {
-  if (result.kind === "bought") return { key: "envelope", value: result.envelope };
-  return result.kind === "free" ? { key: "answer", value: result.answer } : undefined;
+/** JSON of a result's answer, as it was sent; undefined where it has none. */
+export function answerOf(result: PurchaseResult): { readonly key: string; readonly json: string } | undefined {
+  if (result.kind === "refused" || result.answerText === undefined) return undefined;
+  return { key: result.kind === "bought" ? "envelope" : "answer", json: result.answerText };
 }
 
 /** The answer of a result, on standard output. */
 export function answerLines(result: PurchaseResult): string[] {
-  const answer = answerOf(result);
-  return answer === undefined ? [] : [`answer   ${prettyJson(answer.value ?? null)}`];
+  return result.kind === "refused" ? [] : [`answer   ${indentJson(answerOf(result)?.json ?? "null")}`];
 }
 
 /** The balance, on standard output. */
