@@ -8,7 +8,7 @@ import { parsedRecord } from "../../state/parsed.ts";
 import { STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
 import { delegateToGateway, delegationFault, undelegateFromGateway } from "./delegating.ts";
-import { endApplicationsBlock } from "./end-block.ts";
+import { endApplicationsBlock, UNFINISHED_LISTS } from "./end-block.ts";
 import { APPLICATION } from "./errors.ts";
 import { applicationParamMessages, applicationParamsFault } from "./params.ts";
 import { APPLICATION_QUERIES } from "./queries.ts";
@@ -137,6 +137,7 @@ export function applicationModule({ authority }: ApplicationOptions): Module {
           params: getApplicationParams(ctx),
           applicationList: [...applications.entries(ctx)].map(([, app]) => app),
         }),
+      lists: UNFINISHED_LISTS,
     }),
     endBlock: endApplicationsBlock,
   };
