@@ -127,6 +127,7 @@ export class NetworkEngine implements AsyncDisposable {
       {
         rpc,
         places: this.#places,
+        ledger,
         head: this.#head,
         guard: this.#guard,
         contract,
