@@ -21,8 +21,8 @@ export interface NewClaim {
 
 /** Result of {@link Ledger.claim}. */
 export type ClaimResult =
-  /** Ours to work on. */
-  | { readonly kind: "claimed"; readonly id: SettlementId }
+  /** Ours to work on. `waits`: too many payments of its payer are in flight, until {@link Ledger.admitPlain} admits it. */
+  | { readonly kind: "claimed"; readonly id: SettlementId; readonly waits?: true }
   /** The nonce is taken, in any state but `released`. Who asks compares digest and hash. */
   | { readonly kind: "exists"; readonly record: PaymentRecord }
   /** The payer used this payment identifier before; `record` is that payment. */
@@ -47,6 +47,15 @@ export interface WalletSubjects {
  * they have lost gas lately. `lost`: the payment's own transaction was mined and did not settle it.
  */
 export type WalletAdmission = "admitted" | "wait" | "blocked" | "lost";
+
+/** A mined transaction that did not settle a plain account's payment. */
+export interface PlainFailure {
+  readonly transaction: `0x${string}`;
+  /** Payer's share of the gas that settled nothing. */
+  readonly gas: bigint;
+  /** True when the payment is not sent again. */
+  readonly isLost: boolean;
+}
 
 /** A payment of an account whose value is reserved. */
 export interface InFlightPayment {
@@ -272,6 +281,19 @@ export interface Ledger extends AsyncDisposable {
     wallet: WalletSubjects,
     run: { readonly gas: bigint; readonly isLost: boolean },
   ): Promise<void>;
+  /**
+   * Takes places for payments of an account without code, in their order: as many as are free. Its first are taken by their
+   * claims. After a failure one of them at a time is in a transaction.
+   */
+  admitPlain(
+    network: NetworkId,
+    payer: Address,
+    ids: readonly SettlementId[],
+  ): Promise<ReadonlyMap<SettlementId, WalletAdmission>>;
+  /** Counts a mined transaction that a payment of a plain account failed in by its payer's doing, once for each payer. */
+  failPlain(payment: Pick<PaymentRecord, "id" | "key">, failure: PlainFailure): Promise<void>;
+  /** Those of these accounts whose payments have failed by their doing, and that have settled nothing since; in lower case. */
+  failingPayers(network: NetworkId, payers: readonly Address[]): Promise<ReadonlySet<string>>;
   /** Time for which payments of such an account are refused, since its settlements have lost gas; 0 when they are not. */
   walletPauseSeconds(network: NetworkId, wallet: WalletSubjects): Promise<number>;
   /** Sums per asset. */

@@ -1,5 +1,5 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
-import type { Ledger } from "./ledger-types.ts";
+import type { ClaimResult, Ledger } from "./ledger-types.ts";
 import type { Sale } from "./settler.ts";
 import type {
   DecodedPayment,
@@ -70,6 +70,14 @@ export function newRecord(verified: VerifiedPayment, purpose: PaymentPurpose, no
     createdAtMs: nowMs,
     updatedAtMs: nowMs,
   };
+}
+
+/** The payment of a claim that was made. */
+export function claimedRecord(
+  record: PaymentRecord,
+  { id, waits }: Extract<ClaimResult, { readonly kind: "claimed" }>,
+): PaymentRecord {
+  return { ...record, id, ...(waits === true ? { waits } : {}) };
 }
 
 /** Time that is left of a payment's window, by the chain's time at its verification. */

@@ -128,6 +128,7 @@ export class NetworkEngine implements AsyncDisposable {
       {
         rpc,
         places: this.#places,
+        ledger,
         head: this.#head,
         guard: this.#guard,
         contract,

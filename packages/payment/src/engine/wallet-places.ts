@@ -3,6 +3,7 @@ import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { pausedWallet, readCodes, readSubjects } from "../verify/payer-code.ts";
+import { PlainPlaces } from "./plain-places.ts";
 import { pause } from "./waiters.ts";
 
 /** Minimum pause until the ledger is asked again; of many, each rests so long that the ledger gets 250 questions a second. */
@@ -32,7 +33,7 @@ export interface WalletPlacesOptions {
 
 export interface WalletPlacesModules {
   readonly rpc: EvmRpc;
-  readonly ledger: Pick<Ledger, "admitWallet" | "walletPauseSeconds">;
+  readonly ledger: Pick<Ledger, "admitPlain" | "admitWallet" | "walletPauseSeconds">;
   readonly log: Log;
   /** Fires when the engine ends. */
   readonly signal: AbortSignal;
@@ -47,24 +48,36 @@ export interface WalletPlacesModules {
 export class WalletPlaces {
   readonly #opts: WalletPlacesOptions;
   readonly #modules: WalletPlacesModules;
+  readonly #plain: PlainPlaces;
   #waiting = 0;
 
   constructor(opts: WalletPlacesOptions, modules: WalletPlacesModules) {
     this.#opts = opts;
     this.#modules = modules;
+    this.#plain = new PlainPlaces(opts, modules);
   }
 
-  /** Asks for a place once; its own place is confirmed while its payer's code is the same. */
-  async ask(payment: PaymentRecord): Promise<PlaceAnswer> {
-    const wallet = await this.#walletOf(payment);
+  /**
+   * Asks for a place once; its own place is confirmed while its payer's code is the same. With `isShared` no code runs: a payer
+   * that has some is left out.
+   */
+  async ask(payment: PaymentRecord, isShared = false): Promise<PlaceAnswer> {
+    const { from } = payment.key;
+    const wallet = isShared ? { payer: from, classes: [] } : await this.#walletOf(payment);
     if (wallet === undefined) return { admission: "wait" };
+    if (payment.kind === "eoa" && wallet.classes.length === 0) {
+      const admissions = await this.#modules.ledger.admitPlain(this.#opts.network, from, [payment.id]);
+      return { admission: admissions.get(payment.id) ?? "wait", wallet };
+    }
     const admission = await this.#modules.ledger.admitWallet(payment.id, this.#opts.network, wallet);
     return { admission, wallet };
   }
 
   /** Reserves a place for a claim that is not served yet, after a wait if need be; the result says why it has none. */
   async reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
-    if (payment.kind === "eoa") return undefined;
+    if (payment.kind === "eoa") {
+      return payment.waits === true ? this.#plain.reserve(payment, waitMs, signal) : undefined;
+    }
     const { ledger, log } = this.#modules;
     const { network, maxWaitMs } = this.#opts;
     const limit = AbortSignal.any([signal, this.#modules.signal, AbortSignal.timeout(Math.min(waitMs, maxWaitMs))]);

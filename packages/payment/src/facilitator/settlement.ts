@@ -3,7 +3,7 @@ import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { PayerFunds } from "../payer-funds.ts";
-import { newRecord, paymentKey, settledBy, standingOf } from "../record.ts";
+import { claimedRecord, newRecord, paymentKey, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -28,6 +28,7 @@ import {
   isPending,
   partiesOf,
   rateLimited,
+  refusalError,
   refusedWith,
   type SettleResponse,
   settleResultOf,
@@ -286,7 +287,7 @@ export class FacilitatorSettlement {
     if (claim.kind === "blocked") return { result: failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED") };
     if (claim.kind !== "claimed") return this.#join(claim.record, request, signal);
     const lease = this.#leaseOf(claim.id, request);
-    const result = await this.#settleClaim({ ...record, id: claim.id }, request, signal);
+    const result = await this.#settleClaim(claimedRecord(record, claim), request, signal);
     if (isPending(result)) await lease?.giveBack();
     return { result, id: claim.id, isOwn: true };
   }
@@ -306,6 +307,7 @@ export class FacilitatorSettlement {
       log.warn({ settlementId: id, code }, "a settlement was not committed");
       const released = await ledger.release(id, code);
       if (!released) return settleResultOf(await this.#standing(claimed, binding), payment);
+      if (code === "PAYMENT_RATE_LIMITED") return refusalError(rateLimited(1));
       return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };

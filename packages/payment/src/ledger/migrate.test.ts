@@ -95,7 +95,13 @@ const BEFORE_0015 = `
   drop table open_results;
   drop function admit_wallet(text, text, text, text[], interval);
   drop function end_wallet(text, text, text, text[], boolean, bigint);
-  drop table wallet_runs, wallet_risks;`;
+  drop function plain_places(text, text, text, text);
+  drop function admit_plain(text, text, text[]);
+  drop function fail_plain(text, text, text, text, bigint, boolean);
+  drop function credit_plain(bigint[]);
+  drop function vouched_for(text, text[]);
+  drop table wallet_runs, wallet_risks;
+  alter table payments drop column placed;`;
 
 test("a ledger that a superuser migrated by the first text of 0011 goes on, for its owner and for the superuser", async () => {
   const former = `${BEFORE_0015}
@@ -115,6 +121,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
+      "0020-plain-places.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);

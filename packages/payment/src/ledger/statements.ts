@@ -42,7 +42,7 @@ export function ledgerStatements(schema: string) {
     // dead one: another ledger cannot see that it sells.
     claim: write(
       "claim",
-      `select c.outcome, ${paymentColumns("(c.standing)")} from ${s}.claim_all($1::json, $2::text[]) c order by c.place`,
+      `select c.outcome, coalesce((c.standing).placed, true) as placed, ${paymentColumns("(c.standing)")} from ${s}.claim_all($1::json, $2::text[]) c order by c.place`,
     ),
     find: read(
       "find",
@@ -211,11 +211,19 @@ export function ledgerStatements(schema: string) {
     ),
     admitWallet: write("admitWallet", `select ${s}.admit_wallet($1, $2, $3, $4::text[], ${ms("$5")}) as admission`),
     endWallet: write("endWallet", `select ${s}.end_wallet($1, $2, $3, $4::text[], $5, $6)`),
-    // A payer that has settled since its last loss answers for itself alone.
+    admitPlain: write("admitPlain", `select payment, admission from ${s}.admit_plain($1, $2, $3::text[])`),
+    failPlain: write("failPlain", `select ${s}.fail_plain($1, $2, $3, $4, $5, $6)`),
+    failingPayers: read(
+      "failingPayers",
+      `select substr(subject, 7) as payer from ${s}.wallet_risks
+        where network = $1 and subject = any ($2::text[]) and failures > 0 and plain_credit = 0`,
+    ),
+    // A payer that has settled since its last loss answers for itself alone, and one of code that vouches for it, not for all.
     walletPause: read(
       "walletPause",
       `select ceil(extract(epoch from greatest(max(blocked_until), clock_timestamp()) - clock_timestamp()))::float8 as seconds
-        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[] || 'all'::text)
+        from ${s}.wallet_risks where network = $1 and (subject = $2
+          or (subject = any ($3::text[]) or subject = 'all' and not ${s}.vouched_for($1, $3::text[]))
           and not exists (select from ${s}.wallet_risks where network = $1 and subject = $2 and credit > 0))`,
     ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
