@@ -35,7 +35,7 @@ export {
 } from "./bytes.ts";
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
 export { type ClientIpOf, createClientIp, type Ip, truncateIp } from "./client-ip.ts";
-export { clientKey } from "./client-key.ts";
+export { clientKey, clientKeys } from "./client-key.ts";
 export { type ClientKey, ClientQueue, type ClientQueueOptions } from "./client-queue.ts";
 export { type Clock, type Random, systemClock } from "./clock.ts";
 export { connectionCounts } from "./connection-counts.ts";
@@ -124,6 +124,7 @@ export { isLoopbackUrl } from "./loopback.ts";
 export { andThen, type MaybePromise, withCleanup } from "./maybe-promise.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
 export { nearest } from "./nearest.ts";
+export { type NoPlace, Places, type PlacesOptions } from "./places.ts";
 export {
   commandLineOf,
   isAlive,

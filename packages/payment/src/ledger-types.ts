@@ -57,6 +57,14 @@ export interface PlainFailure {
   readonly isLost: boolean;
 }
 
+/** The payer or code whose settlements in flight are as many as it may have. */
+export interface WalletBound {
+  /** `payer:<address>`, or one of {@link WalletSubjects.classes}. */
+  readonly subject: string;
+  /** Number of them. */
+  readonly places: number;
+}
+
 /** A payment of an account whose value is reserved. */
 export interface InFlightPayment {
   readonly nonce: `0x${string}`;
@@ -274,6 +282,8 @@ export interface Ledger extends AsyncDisposable {
    * classes it takes none, and only says whether the payment's transaction was mined without settling it.
    */
   admitWallet(id: SettlementId, network: NetworkId, wallet: WalletSubjects): Promise<WalletAdmission>;
+  /** The payer or code that a payment of this account waits for; undefined when it waits for those of all accounts. */
+  walletBound(network: NetworkId, wallet: WalletSubjects): Promise<WalletBound | undefined>;
   /** Counts the gas of a mined settlement that ran such an account's code, once for each payment. */
   endWallet(
     id: SettlementId,

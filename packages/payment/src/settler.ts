@@ -31,10 +31,15 @@ export interface Settler extends AsyncDisposable {
   readonly networks: readonly NetworkId[];
   /**
    * Reserves what the settlement of a claim takes of what payments share, before the claim is served: without it, a supplier works
-   * for a payment that may then be refused. Ends with the claim. Waits for `waitMs` at most. The result says why nothing is
-   * reserved; then nothing is served.
+   * for a payment that may then be refused. Ends with the claim. Waits for `waitMs` at most; of the waits of all, `client` has its
+   * share. The result says why nothing is reserved; then nothing is served.
    */
-  reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined>;
+  reserve(
+    payment: PaymentRecord,
+    waitMs: number,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<PaymentRefusal | undefined>;
   settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined>;
   /** Resolves when a payment that was committed earlier is resolved, or `signal` fires. */
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;

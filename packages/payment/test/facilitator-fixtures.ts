@@ -16,7 +16,7 @@ import {
 import { Facilitator, type FacilitatorOptions } from "../src/facilitator/facilitator.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { Sale, Settler } from "../src/settler.ts";
-import type { DecodedPayment, PaymentRecord, PaymentRefusal } from "../src/types.ts";
+import type { DecodedPayment, PayerKind, PaymentRecord, PaymentRefusal } from "../src/types.ts";
 import { newAnswer, newEvidence } from "./ledger-fixtures.ts";
 
 export const NETWORK = "eip155:84532" as NetworkId;
@@ -30,15 +30,18 @@ export const MERCHANTS = [
 const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
-function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft" | "onCheck">) {
+function standInVerifier(
+  bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft" | "onCheck" | "wallets">,
+) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
       await bench().onCheck?.();
-      const { refusal, fault, balance } = bench();
+      const { refusal, fault, balance, wallets } = bench();
       if (fault !== undefined) throw fault;
-      const good = { ok: true as const, payment, kind: "eoa" as const, balance, blockNumber: 1n };
+      const kind: PayerKind = wallets.has(payment.authorization.from.toLowerCase()) ? "erc1271" : "eoa";
+      const good = { ok: true as const, payment, kind, balance, blockNumber: 1n };
       return refusal ?? { ...good, chainTimeSeconds: Date.now() / 1_000 };
     },
     readFunds: async (_account: unknown, nonces: readonly string[]) => {
@@ -92,7 +95,7 @@ export class StandInSettler implements Settler {
     if (signal.aborted) resolve();
     return promise;
   }
-  reserve = async (): Promise<undefined> => undefined;
+  reserve: Settler["reserve"] = async () => undefined;
   missing = () => [];
   async [Symbol.asyncDispose]() {}
 }
@@ -117,6 +120,8 @@ export interface FacilitatorBench {
   balance: bigint;
   /** Nonces that the chain has used. */
   readonly hasLeft: Set<string>;
+  /** Payers that are contract wallets, in lower case. */
+  readonly wallets: Set<string>;
 }
 
 /** Opens a facilitator whose chain and settler are stand-ins. */
@@ -146,6 +151,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     onCheck: undefined,
     balance: 1_000_000n,
     hasLeft: new Set(),
+    wallets: new Set(),
   };
   return bench;
 }

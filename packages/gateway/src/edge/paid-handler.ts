@@ -241,7 +241,8 @@ export class PaidHandler {
     const { route, verb, appendedPath, paymentHeader } = purchase;
     let heldBytes = 0;
     this.#modules.runner.run(exchange, "paid", purchase.service, async (slot): Promise<Answer | undefined> => {
-      const attempt = unpaid.begin(clientKey(clientIp(req)));
+      const client = clientKey(clientIp(req));
+      const attempt = unpaid.begin(client);
       if (!attempt.ok) {
         const { waitSeconds: retryAfterSeconds } = attempt;
         metrics.count(gatewayLimitedTotal, { limit: "unpaid" });
@@ -255,6 +256,7 @@ export class PaidHandler {
           appendedPath,
           query: target.query,
           paymentHeader,
+          client,
           context,
           readBody: async () => {
             const limits = {

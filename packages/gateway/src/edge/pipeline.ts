@@ -82,6 +82,8 @@ export interface Presentation {
   /** As received, with its question mark; empty without one. */
   readonly query: string;
   readonly paymentHeader: string;
+  /** As limits count clients. */
+  readonly client: string;
   readonly context: RequestContext;
   readBody(): Promise<BodyResult>;
   /** True when the client has left. Nothing new is begun for it; what is claimed goes on to its end. */
@@ -176,7 +178,7 @@ export class Pipeline {
     const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
 
     if (purchase.gone()) return { kind: "gone" };
-    const admission = await this.#admit(service, request, presented);
+    const admission = await this.#admit(purchase, request, presented);
     if (admission.kind !== "paid") return saleOf(admission);
 
     const { paid } = admission;
@@ -232,10 +234,11 @@ export class Pipeline {
   }
 
   /** Verifies the payment and claims it, before the call is served. */
-  async #admit(service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> {
+  async #admit({ service, client }: Purchase, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> {
     const { payment, relay, optionsOf, stopping } = this.#modules;
     const offer: Offer = {
       options: optionsOf(service),
+      client,
       refusal() {
         const { rpcType, operation } = request.call;
         if (!relay.hasSupplier(service.id, rpcType)) return { ok: false, code: "SERVICE_UNAVAILABLE" };

@@ -40,8 +40,8 @@ class SettlementEngine implements Settler {
     this.#renewing = this.#renewForever();
   }
 
-  async reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
-    return this.#engineOf(payment).reserve(payment, waitMs, signal);
+  async reserve(...claim: Parameters<Settler["reserve"]>): Promise<PaymentRefusal | undefined> {
+    return this.#engineOf(claim[0]).reserve(...claim);
   }
 
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined> {

@@ -121,7 +121,7 @@ export class NetworkEngine implements AsyncDisposable {
     const maxQueueMs = opts.maxQueueMs ?? 10_000;
     this.#places = new WalletPlaces(
       { network, chainTimeoutMs: this.#chainTimeoutMs, maxWaitMs: maxQueueMs },
-      { rpc, ledger, log, signal },
+      { rpc, ledger, clock, log, signal },
     );
     this.#scheduler = new BatchScheduler(
       { net, policy: this.#policy, chainTimeoutMs: this.#chainTimeoutMs, maxQueueMs },
@@ -202,8 +202,8 @@ export class NetworkEngine implements AsyncDisposable {
   }
 
   /** See {@link Settler.reserve}. */
-  reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
-    return this.#places.reserve(payment, waitMs, signal);
+  reserve(...claim: Parameters<WalletPlaces["reserve"]>): Promise<PaymentRefusal | undefined> {
+    return this.#places.reserve(...claim);
   }
 
   /** See {@link Settler.settle}: rejects only when the answer was not committed. */

@@ -1,16 +1,17 @@
-import { failureCode, isAppError, type Log, type NetworkId } from "@turnpike/base";
+import { type Clock, failureCode, isAppError, type Log, type NetworkId } from "@turnpike/base";
+import { BoundedMap } from "../bounded-map.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
+import type { Ledger, WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord, PaymentRefusal } from "../types.ts";
-import { pausedWallet, readCodes, readSubjects } from "../verify/payer-code.ts";
+import { pausedWallet, readCodes, readSubjects, waitingWallet } from "../verify/payer-code.ts";
+import { PlaceQueue } from "./place-queue.ts";
 import { PlainPlaces } from "./plain-places.ts";
-import { pause } from "./waiters.ts";
 
 /** Minimum pause until the ledger is asked again; of many, each rests so long that the ledger gets 250 questions a second. */
 const REST_MS = 250;
 const REST_MS_EACH = 4;
-/** Maximum number of claims that wait for a place before they are served: each holds a request open. */
-const MAX_WAITING = 256;
+/** Time for which one look says what the payments of a payer wait for. */
+const LOOK_MS = 500;
 
 /** Pause until a payment that waits beside so many others asks for its place again. */
 export function restMs(waiting: number): number {
@@ -32,8 +33,9 @@ export interface WalletPlacesOptions {
 }
 
 export interface WalletPlacesModules {
-  readonly rpc: EvmRpc;
-  readonly ledger: Pick<Ledger, "admitPlain" | "admitWallet" | "walletPauseSeconds">;
+  readonly rpc: Pick<EvmRpc, "host" | "batch">;
+  readonly ledger: Pick<Ledger, "admitPlain" | "admitWallet" | "walletBound" | "walletPauseSeconds">;
+  readonly clock: Clock;
   readonly log: Log;
   /** Fires when the engine ends. */
   readonly signal: AbortSignal;
@@ -49,12 +51,18 @@ export class WalletPlaces {
   readonly #opts: WalletPlacesOptions;
   readonly #modules: WalletPlacesModules;
   readonly #plain: PlainPlaces;
-  #waiting = 0;
+  readonly #queue: PlaceQueue;
+  readonly #bounds = new BoundedMap<string, Promise<WalletBound | undefined>>({ maxEntries: 1_000, ttlMs: LOOK_MS });
 
   constructor(opts: WalletPlacesOptions, modules: WalletPlacesModules) {
     this.#opts = opts;
     this.#modules = modules;
     this.#plain = new PlainPlaces(opts, modules);
+    this.#queue = new PlaceQueue({
+      ask: (payment, wallet) => (wallet === undefined ? this.ask(payment) : this.#admit(payment, wallet)),
+      log: modules.log,
+      signal: modules.signal,
+    });
   }
 
   /**
@@ -65,45 +73,68 @@ export class WalletPlaces {
     const { from } = payment.key;
     const wallet = isShared ? { payer: from, classes: [] } : await this.#walletOf(payment);
     if (wallet === undefined) return { admission: "wait" };
-    if (payment.kind === "eoa" && wallet.classes.length === 0) {
-      const admissions = await this.#modules.ledger.admitPlain(this.#opts.network, from, [payment.id]);
-      return { admission: admissions.get(payment.id) ?? "wait", wallet };
-    }
-    const admission = await this.#modules.ledger.admitWallet(payment.id, this.#opts.network, wallet);
-    return { admission, wallet };
+    if (payment.kind !== "eoa" || wallet.classes.length > 0) return this.#admit(payment, wallet);
+    const admissions = await this.#modules.ledger.admitPlain(this.#opts.network, from, [payment.id]);
+    return { admission: admissions.get(payment.id) ?? "wait", wallet };
   }
 
-  /** Reserves a place for a claim that is not served yet, after a wait if need be; the result says why it has none. */
-  async reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
+  /**
+   * Reserves a place for a claim that is not served yet, after a wait if need be; the result says why it has none. A wait that
+   * its payer or its code causes is that payer's: it ends in PAYMENT_RATE_LIMITED, at once where many wait already.
+   */
+  async reserve(
+    payment: PaymentRecord,
+    waitMs: number,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<PaymentRefusal | undefined> {
     if (payment.kind === "eoa") {
       return payment.waits === true ? this.#plain.reserve(payment, waitMs, signal) : undefined;
     }
-    const { ledger, log } = this.#modules;
-    const { network, maxWaitMs } = this.#opts;
-    const limit = AbortSignal.any([signal, this.#modules.signal, AbortSignal.timeout(Math.min(waitMs, maxWaitMs))]);
-    const mayWait = this.#waiting < MAX_WAITING;
-    this.#waiting++;
+    const { log, signal: stopping } = this.#modules;
     try {
-      for (;;) {
-        const { admission, wallet } = await this.ask(payment);
-        if (admission === "admitted") return undefined;
-        if (admission !== "wait" || !mayWait || limit.aborted) {
-          log.warn(
-            { settlementId: payment.id, ...wallet, admission },
-            "wallet payment got no place, and is not served",
-          );
-          if (admission === "wait" || wallet === undefined) return { ok: false, code: "SETTLEMENT_UNAVAILABLE" };
-          return pausedWallet(await ledger.walletPauseSeconds(network, wallet));
-        }
-        await pause(restMs(this.#waiting), limit);
-      }
+      const first = await this.ask(payment);
+      if (first.admission !== "wait") return await this.#refusalOf(payment, first);
+      const { wallet } = first;
+      const bound = wallet && (await this.#boundOf(wallet));
+      const limit = AbortSignal.any([
+        signal,
+        stopping,
+        AbortSignal.timeout(Math.max(0, Math.min(waitMs, this.#opts.maxWaitMs))),
+      ]);
+      const last = await this.#queue.wait({ payment, wallet, bound, client }, limit);
+      if (last !== undefined && last.admission !== "wait") return await this.#refusalOf(payment, last);
+      log.warn({ settlementId: payment.id, ...wallet, bound }, "wallet payment got no place, and is not served");
+      return bound === undefined || stopping.aborted ? { ok: false, code: "SETTLEMENT_UNAVAILABLE" } : waitingWallet();
     } catch (error) {
       if (!isAppError(error)) throw error;
       log.warn({ settlementId: payment.id, code: failureCode(error) }, "wallet payment not admitted");
       return { ok: false, code: "SETTLEMENT_UNAVAILABLE" };
-    } finally {
-      this.#waiting--;
     }
+  }
+
+  async #admit(payment: PaymentRecord, wallet: WalletSubjects): Promise<PlaceAnswer> {
+    const admission = await this.#modules.ledger.admitWallet(payment.id, this.#opts.network, wallet);
+    return { admission, wallet };
+  }
+
+  /** Undefined for a payment that is admitted; else the refusal of one that will not be. */
+  async #refusalOf(payment: PaymentRecord, { admission, wallet }: PlaceAnswer): Promise<PaymentRefusal | undefined> {
+    if (admission === "admitted" || wallet === undefined) return undefined;
+    const { ledger, log } = this.#modules;
+    log.warn({ settlementId: payment.id, ...wallet, admission }, "wallet payment got no place, and is not served");
+    return pausedWallet(await ledger.walletPauseSeconds(this.#opts.network, wallet));
+  }
+
+  #boundOf(wallet: WalletSubjects): Promise<WalletBound | undefined> {
+    const nowMs = this.#modules.clock.monotonicMs();
+    const name = [wallet.payer, ...wallet.classes].join(" ");
+    const shared = this.#bounds.get(name, nowMs);
+    if (shared !== undefined) return shared;
+    const look = this.#modules.ledger.walletBound(this.#opts.network, wallet);
+    look.catch(() => this.#bounds.delete(name));
+    this.#bounds.set(name, look, nowMs);
+    return look;
   }
 
   /** The payer's code now; undefined when the chain did not say. */

@@ -294,8 +294,8 @@ export class Facilitator {
 }
 
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
-  const { seller, gone } = caller;
-  return { payment, binding: bindingOf(caller, payment.identifier, body), seller, gone };
+  const { client, seller, gone } = caller;
+  return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, gone };
 }
 
 function paymentName(payment: DecodedPayment): string {

@@ -46,6 +46,11 @@ export class Sellers {
     this.#byKey = new Map(opts.sellers.map((seller) => [seller.keySha256, seller]));
   }
 
+  /** True when sellers of third parties have keys here. */
+  get hasKeys(): boolean {
+    return this.#byKey.size > 0;
+  }
+
   /**
    * The seller of an `Authorization` header; `unknown` for a header that names none. Without sellers a header means nothing, as
    * clients may send one to every facilitator.

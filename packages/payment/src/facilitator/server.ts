@@ -14,12 +14,12 @@ import {
   isAppError,
   type Log,
   type Metrics,
+  Places,
 } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { isRetryKey, type SettleCaller } from "./caller.ts";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator } from "./facilitator.ts";
-import { Places } from "./places.ts";
 import type { FacilitatorResult } from "./results.ts";
 
 /** Where a facilitator listens, and bounds of what it accepts. */
@@ -32,9 +32,12 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly requestTimeoutMs?: number;
   /** Proxies whose `X-Forwarded-For` says who a client is. */
   readonly trustedProxies: readonly string[];
-  /** Most verifications and settlements at once; more are answered 503 OVERLOADED. */
+  /**
+   * Maximum number of verifications and settlements at once; more are answered 503 OVERLOADED. Where sellers have keys, requests
+   * without one may be half of them.
+   */
   readonly maxConcurrentRequests: number;
-  /** Requests of one client at once; more are answered 429. A quarter of all by default. */
+  /** Maximum number of requests of one client at once; more are answered 429. A quarter of those of its kind by default. */
   readonly maxConcurrentPerClient?: number;
   /** Open connections; 1,000 by default. */
   readonly maxConnections?: number;
@@ -88,7 +91,9 @@ export class FacilitatorServer implements AsyncDisposable {
   readonly #modules: FacilitatorServerModules;
   readonly #app: FastifyInstance;
   readonly #clientIp: ReturnType<typeof createClientIp>;
-  readonly #clientPlaces: Places;
+  /** Places of addresses, and those that only sellers with a key may have. */
+  readonly #addressPlaces: Places;
+  readonly #sellerPlaces: Places;
   readonly #stopping = new AbortController();
   #port = 0;
   #running = 0;
@@ -97,8 +102,10 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#opts = opts;
     this.#modules = modules;
     this.#clientIp = createClientIp(opts.trustedProxies);
-    const perClient = opts.maxConcurrentPerClient ?? Math.max(1, Math.floor(opts.maxConcurrentRequests / 4));
-    this.#clientPlaces = new Places(perClient);
+    const max = opts.maxConcurrentRequests;
+    const hasSellers = modules.facilitator.sellers?.hasKeys === true;
+    this.#addressPlaces = placesOf(hasSellers ? Math.ceil(max / 2) : max, opts.maxConcurrentPerClient);
+    this.#sellerPlaces = placesOf(max, opts.maxConcurrentPerClient);
     const { maxConnections = 1_000 } = opts;
     const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("facilitator", modules.metrics));
     this.#app = fastify({
@@ -201,8 +208,10 @@ export class FacilitatorServer implements AsyncDisposable {
     if (seller === "unknown") return fail(request, reply, "SELLER_KEY_UNKNOWN");
     // A seller may come from many addresses, and share one.
     const client = seller === undefined ? clientKey(this.#clientIp(request.raw)) : `seller ${seller.name}`;
-    const leave = this.#clientPlaces.take(client);
-    if (leave === undefined) {
+    const places = seller === undefined ? this.#addressPlaces : this.#sellerPlaces;
+    const leave = places.acquire(client);
+    if (leave === "all") return fail(request, reply, "OVERLOADED");
+    if (leave === "each") {
       const message = "This client has as many requests under way as it may have.";
       return fail(request, reply, "PAYMENT_RATE_LIMITED", { message, retryAfterSeconds: 1 });
     }
@@ -217,6 +226,11 @@ export class FacilitatorServer implements AsyncDisposable {
       this.#running--;
     }
   }
+}
+
+function placesOf(max: number, perClient: number | undefined): Places {
+  const maxEach = perClient ?? Math.max(1, Math.floor(max / 4));
+  return new Places({ max: () => max, maxEach: () => maxEach });
 }
 
 /** Fires when the connection ends before the answer is written. */

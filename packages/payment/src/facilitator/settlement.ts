@@ -1,4 +1,13 @@
-import { bytesEqual, type Clock, errorRow, failureCode, isAppError, type Log, type SettlementId } from "@turnpike/base";
+import {
+  bytesEqual,
+  type Clock,
+  errorRow,
+  failureCode,
+  isAppError,
+  type Log,
+  Places,
+  type SettlementId,
+} from "@turnpike/base";
 import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
@@ -18,7 +27,6 @@ import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limi
 import type { SaleBudgets } from "./budgets.ts";
 import type { CallerBinding } from "./caller.ts";
 import { type PaymentChecks, payerName } from "./payment-checks.ts";
-import { Places } from "./places.ts";
 import { ResultLease } from "./result-lease.ts";
 import {
   duplicateOf,
@@ -53,6 +61,8 @@ export interface FacilitatorSettlementModules {
 export interface SettleRequest {
   readonly payment: DecodedPayment;
   readonly binding: CallerBinding;
+  /** As limits count clients. */
+  readonly client: string;
   /** The seller whose key the request has. */
   readonly seller: Seller | undefined;
   /** Fires when the request's connection ends before its answer is written. */
@@ -98,7 +108,7 @@ export class FacilitatorSettlement {
     this.#maxCopies = maxCopies;
     this.#fundedClaims = new FundedClaims(maxCopies);
     this.#payerFunds = new PayerFunds(modules);
-    this.#payerPlaces = new Places(maxCopies);
+    this.#payerPlaces = new Places({ max: () => Number.POSITIVE_INFINITY, maxEach: () => maxCopies });
     this.#modules = modules;
   }
 
@@ -220,8 +230,8 @@ export class FacilitatorSettlement {
     }
     const unprofitable = checks.unprofitable(verified, request.seller);
     if (unprofitable !== undefined) return this.#refuse(request, unprofitable, signal);
-    const leave = this.#payerPlaces.take(payerName(payment));
-    if (leave === undefined) return this.#refuse(request, rateLimited(1), signal);
+    const leave = this.#payerPlaces.acquire(payerName(payment));
+    if (typeof leave === "string") return this.#refuse(request, rateLimited(1), signal);
     try {
       return await this.#beginOf(verified, request, signal);
     } finally {
@@ -294,12 +304,20 @@ export class FacilitatorSettlement {
 
   async #settleClaim(
     claimed: PaymentRecord,
-    { payment, binding }: SettleRequest,
+    request: SettleRequest,
     signal: AbortSignal,
   ): Promise<FacilitatorResult<SettleResponse>> {
     const { ledger, settler, log } = this.#modules;
+    const { payment, binding } = request;
     const { id } = claimed;
     try {
+      const refusal = await settler.reserve(claimed, Number.POSITIVE_INFINITY, signal, request.client);
+      if (refusal !== undefined) {
+        const released = await ledger.release(id, refusal.code);
+        return released
+          ? refusedWith(payment, refusal)
+          : settleResultOf(await this.#standing(claimed, binding), payment);
+      }
       const evidence = await settler.settle(claimed, ANSWER, signal);
       if (evidence !== undefined) return settleResultOf(settledBy(claimed, evidence), payment);
     } catch (error) {

@@ -190,6 +190,7 @@ function ledgerOf(
     returnBudgets: (names) => budgets.giveBack(names),
     usedUpBudget: (wanted) => budgets.usedUp(wanted),
     admitWallet: (id, network, wallet) => wallets.admitWallet(id, network, wallet),
+    walletBound: (network, wallet) => wallets.walletBound(network, wallet),
     endWallet: (id, network, wallet, run) => wallets.endWallet(id, network, wallet, run),
     admitPlain: (network, payer, ids) => wallets.admitPlain(network, payer, ids),
     failPlain: (payment, failure) => wallets.failPlain(payment, failure),

@@ -93,6 +93,7 @@ const BEFORE_0015 = `
   drop table settlement_budgets;
   drop function open_result(text, interval);
   drop table open_results;
+  drop function admit_wallets(json, interval);
   drop function admit_wallet(text, text, text, text[], interval);
   drop function end_wallet(text, text, text, text[], boolean, bigint);
   drop function plain_places(text, text, text, text);
@@ -122,6 +123,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
       "0020-plain-places.sql",
+      "0022-admissions-in-bulk.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);

@@ -209,7 +209,24 @@ export function ledgerStatements(schema: string) {
         join ${s}.settlement_budgets b on b.name = w.name
         where b.taken >= w.most and b.day = (clock_timestamp() at time zone 'UTC')::date order by w.place limit 1`,
     ),
-    admitWallet: write("admitWallet", `select ${s}.admit_wallet($1, $2, $3, $4::text[], ${ms("$5")}) as admission`),
+    admitWallets: write(
+      "admitWallets",
+      `select admission from ${s}.admit_wallets($1::json, ${ms("$2")}) order by place`,
+    ),
+    // By the rule of admit_wallet: only a payer that never settled depends on its code's subjects.
+    walletBound: read(
+      "walletBound",
+      `select open.subject, open.payments::integer as places from (
+          select $2 as subject, 0 as rank, count(*) as payments from ${s}.wallet_runs
+            where network = $1 and outcome = 'open' and payer = $2
+          union all
+          select class, 1, count(r.payment) from unnest($3::text[]) class
+            left join ${s}.wallet_runs r on r.network = $1 and r.outcome = 'open' and r.is_new and class = any (r.subjects)
+            group by class
+            having count(r.payment) >= greatest(1, least(8, (
+              select credit from ${s}.wallet_risks w where w.network = $1 and w.subject = class)))
+        ) open where open.payments > 0 order by open.rank, open.payments desc limit 1`,
+    ),
     endWallet: write("endWallet", `select ${s}.end_wallet($1, $2, $3, $4::text[], $5, $6)`),
     admitPlain: write("admitPlain", `select payment, admission from ${s}.admit_plain($1, $2, $3::text[])`),
     failPlain: write("failPlain", `select ${s}.fail_plain($1, $2, $3, $4, $5, $6)`),

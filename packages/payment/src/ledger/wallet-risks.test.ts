@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Address, SettlementId } from "@turnpike/base";
+import { type Address, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import pg from "pg";
 import {
   claimed,
   journaled,
+  LEDGER,
   leased,
   NETWORK,
   newClaim,
@@ -18,6 +19,7 @@ import {
   testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
+import { createLedger } from "./ledger.ts";
 
 const server = testServer();
 
@@ -339,4 +341,58 @@ test("attack: gas that codes of their own lost closes no code that has settled t
     "admitted",
     "the places of all are free",
   );
+});
+
+test("attack: many payments that ask for a place at once are a few statements, one at a time, in their order", async () => {
+  const url = await server().database();
+  let statements = 0;
+  const metrics = {
+    ...noMetrics,
+    observe: (_metric: unknown, _value: number, labels?: Readonly<Record<string, string>>) => {
+      if (labels?.method === "admitWallets") statements++;
+    },
+  };
+  await using ledger = await createLedger({ url, ...LEDGER }, { log: silentLog, metrics, faults: noFaults });
+  const wallets = ["a", "b", "a"].map(walletOf);
+  const ids = await Promise.all(Array.from({ length: 200 }, () => claimed(ledger)));
+  const admissions = await Promise.all(
+    ids.map((id, at) => admit(ledger, id, wallets[at % wallets.length] ?? assert.fail())),
+  );
+  assert.deepEqual(admissions, ["admitted", "admitted", ...Array(198).fill("wait")]);
+  assert.ok(statements <= 7, `${statements} statements`);
+});
+
+test("statements of several processes that ask for the same new codes do not lock each other out", async () => {
+  const url = await server().database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const codes = Array.from({ length: 30 }, (_, at) => `code ${at}`);
+  for (let round = 0; round < 3; round++) {
+    const asked = [one, two].flatMap((ledger, at) =>
+      (at === 0 ? codes : codes.toReversed()).map(async (code) => {
+        const id = await claimed(ledger);
+        return admit(ledger, id, walletOf(`${code} ${round}`));
+      }),
+    );
+    assert.ok((await Promise.all(asked)).every((admission) => admission === "admitted" || admission === "wait"));
+  }
+});
+
+test("a wait is its payer's, or its code's, or of all", async () => {
+  await using ledger = await openLedger(await server().database());
+  const wallet = walletOf("a");
+  assert.equal(await ledger.walletBound(NETWORK, wallet), undefined);
+  await run(ledger, wallet, false);
+  await run(ledger, wallet, false);
+  for (let count = 0; count < 2; count++) await admit(ledger, await claimed(ledger), wallet);
+  const payer = `payer:${wallet.payer.toLowerCase()}`;
+  assert.deepEqual(await ledger.walletBound(NETWORK, wallet), { subject: payer, places: 2 });
+  assert.equal(
+    await ledger.walletBound(NETWORK, walletOf("a")),
+    undefined,
+    "a payer that has paid needs no place of its code",
+  );
+  await admit(ledger, await claimed(ledger), walletOf("b"));
+  const both: WalletSubjects = { payer: newPayer(), classes: ["code:a", "code:b"] };
+  assert.deepEqual(await ledger.walletBound(NETWORK, both), { subject: "code:b", places: 1 });
 });

@@ -76,7 +76,7 @@ export class X402PaymentStage implements PaymentStage {
     const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
     const admission = this.#claiming
       .admit({ request, payment, signal, finish }, offer)
-      .then((claim) => this.#reserved(claim, signal));
+      .then((claim) => this.#reserved(claim, signal, offer.client));
     // Copies wait for the end of the first one's work; they never get `paid`, which would be a second run.
     const forCopies = admission.then(
       async (result): Promise<EarlierAdmission> =>
@@ -148,7 +148,7 @@ export class X402PaymentStage implements PaymentStage {
   }
 
   /** Serves a claim only with what its settlement takes reserved; else gives the claim up. */
-  async #reserved(admission: Admission, signal: AbortSignal): Promise<Admission> {
+  async #reserved(admission: Admission, signal: AbortSignal, client?: string): Promise<Admission> {
     const claim = admission.kind === "paid" ? this.#active.get(admission.paid.settlementId) : undefined;
     if (admission.kind !== "paid" || claim === undefined) return admission;
     const { settlers, clock, log } = this.#parts;
@@ -158,7 +158,7 @@ export class X402PaymentStage implements PaymentStage {
     const waitMs = Math.max(1, Math.floor((paid.deadlineMs - clock.monotonicMs()) / 2));
     let refusal: PaymentRefusal | undefined;
     try {
-      refusal = await settlers.get(record.key.network)?.reserve(record, waitMs, signal);
+      refusal = await settlers.get(record.key.network)?.reserve(record, waitMs, signal, client);
     } catch (error) {
       log.error({ settlementId: record.id, code: refusalCode(error) }, "a claim's settlement could not be reserved");
       refusal = { ok: false, code: refusalCode(error) };

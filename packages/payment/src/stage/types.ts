@@ -36,6 +36,8 @@ export interface Offer {
   readonly options: readonly PaymentOption[];
   /** Why no supplier could answer the call: then nothing is claimed for it. Undefined when one could. */
   readonly refusal: () => PaymentRefusal | undefined;
+  /** Client that it is offered to, as limits count clients. */
+  readonly client?: string;
 }
 
 /** The payment stage: header to claim, checked answer to settlement. */

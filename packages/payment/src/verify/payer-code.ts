@@ -72,6 +72,12 @@ export function pausedWallet(retryAfterSeconds: number): PaymentRefusal {
   return { ok: false, code: "PAYMENT_SIMULATION_FAILED", message, retryAfterSeconds };
 }
 
+/** Refusal of a payment for which too many of its payer, or of its payer's code, are being settled. */
+export function waitingWallet(): PaymentRefusal {
+  const message = "This account, or accounts with the same code, have as many payments under way as they may have.";
+  return { ok: false, code: "PAYMENT_RATE_LIMITED", message, retryAfterSeconds: 1 };
+}
+
 function codeClass(code: Hex): string {
   return `code:${bytesToHex(keccak256(hexToBytes(code) ?? new Uint8Array()))}`;
 }
