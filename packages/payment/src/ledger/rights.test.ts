@@ -102,7 +102,7 @@ test("a role that lacks a right is refused at the start, by table and with the g
     [(role: string) => `revoke select on ledger.books from ${role}`, /may not SELECT on books/],
     [
       (role: string) => `revoke execute on all functions in schema ledger from public, ${role}`,
-      /may not EXECUTE on the functions admit_plain, admit_wallet, begin_scan and \d+ more/,
+      /may not EXECUTE on the functions admit_plain, admit_wallet, admit_wallets and \d+ more/,
     ],
     [(role: string) => `revoke usage on schema ledger from ${role}`, /may not USAGE on the schema ledger/],
     [(role: string) => `revoke select on ledger.migrations from ${role}`, /may not SELECT on migrations/],
