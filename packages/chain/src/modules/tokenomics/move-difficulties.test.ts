@@ -10,7 +10,7 @@ import { dueDifficulties, relaysOfPart } from "./state.ts";
 import { tokenomicsModule } from "./tokenomics-module.ts";
 
 const MAX_RELAYS = 2n ** 64n - 1n;
-const { endBlock } = tokenomicsModule({ authority: moduleAddress("gov") });
+const settlement = tokenomicsModule({ authority: moduleAddress("gov") });
 
 /** Services whose settled relays wait for the last session of an end, with ids of the maximum length. */
 const idAt = (i: number): string => `${i}`.padStart(42, "0");
@@ -22,7 +22,7 @@ function chain(count: number) {
   /** Ends a block without claims that are due; returns its events. */
   const endAt = (height: bigint): readonly ChainEvent[] => {
     const { ctx: at } = atHeight(state, height);
-    endBlock?.(at);
+    settlement.endBlock?.(at);
     return at.events;
   };
   return { ctx, endAt };
