@@ -36,7 +36,7 @@ import {
   unfinishedUnbonding as unfinishedSuppliers,
   unstakingSuppliers,
 } from "../modules/supplier/state.ts";
-import { getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
+import { dueDifficulties, getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
 import type { Outcome } from "../state/outcome.ts";
 import { upokt } from "../state/stakes.ts";
 
@@ -117,6 +117,7 @@ function addRareEntries(chain: LifeChain, work: Work, signer: Party): void {
   addUnorderedNonce(ctx, bytesOfAddress(signer.address), ctx.block.timeNanos + 60_000_000_000n);
   holdClaim(ctx, [work.header.sessionId, work.supplier.address]);
   relaysOfPart.set(ctx, "svc", 7n);
+  dueDifficulties.set(ctx, [ctx.block.heightBlocks, "svc"], 7n);
   for (const [key] of configsByActivation.rawEntries(ctx)) {
     lastActivated.set(ctx, undefined, key);
     break;
@@ -201,9 +202,11 @@ suite("state that an export has", () => {
   test("what a block left to the next ones is refused when it is there twice, and dropped by a chain that begins anew", () => {
     const end = { session_end_height: "8", since_height: "4", address: GOV };
     const relays = { service_id: "svc", num_relays: "7" };
+    const due = { settled_height: "8", ...relays };
     for (const appState of [
       { tokenomics: { relays_of_part: [relays, relays] } },
       { tokenomics: { relays_of_part: [{ ...relays, num_relays: `${2n ** 64n}` }] } },
+      { tokenomics: { due_difficulties: [due, due] } },
       { supplier: { unfinished_unbonding: [end, end] } },
       { application: { unfinished_unbonding: [{ ...end, since_height: "-1" }] } },
       { application: { unfinished_transfers: [{ ...end, address: "" }] } },

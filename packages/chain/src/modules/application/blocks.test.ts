@@ -198,7 +198,7 @@ suite("blocks of applications and gateways", () => {
     addApplication(ctx, { address: APP4, stakeUpokt: 5n, serviceId: "a", transfer, gateways: [GATEWAY3] });
     addGateway(ctx, GATEWAY3, 1_000_000n, 1560n);
     for (const index of [unstakingApplications, transferringApplications, unstakingGateways, undelegatingGateways]) {
-      for (const [key] of [...index.entries(ctx)]) index.remove(ctx, key);
+      for (const [key] of index.entries(ctx)) index.remove(ctx, key);
     }
     const nothing = new Uint8Array(0);
     formerUnstaking.set(ctx, APP6, nothing);

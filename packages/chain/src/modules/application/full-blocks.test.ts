@@ -108,7 +108,7 @@ suite("events of what ends with a session", () => {
       };
       const [firstSince, delay] = isGateway ? [1560n, 10n] : [1550n, 20n];
       begin(chain.ctx, honest, firstSince);
-      for (let session = 0n; session < 4n; session++) {
+      for (let session = 0n; session < 2n; session++) {
         attack(firstSince + 10n * session);
         const end = firstSince + delay + 10n * session;
         chain.endBlocksTo(end + 3n);
