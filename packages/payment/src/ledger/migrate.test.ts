@@ -93,6 +93,7 @@ const BEFORE_0015 = `
   drop table settlement_budgets;
   drop function open_result(text, interval);
   drop table open_results;
+  drop function close_results(text[], text[]);
   drop function admit_wallet(text, text, text, text[], interval);
   drop function end_wallet(text, text, text, text[], boolean, bigint);
   drop table wallet_runs, wallet_risks;`;
@@ -115,6 +116,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
+      "0021-result-leases.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");
     assert.deepEqual(settings, []);
