@@ -266,9 +266,17 @@ export interface Ledger extends AsyncDisposable {
    * settlement is pending, or has left.
    */
   openResult(id: SettlementId): Promise<void>;
+  /** Records that this process is to answer the result, until {@link Ledger.closeResult}: when it dies before, one request more may have it. */
+  leaseResult(id: SettlementId): Promise<void>;
+  /** The answer with the result is written. Never throws: what cannot be recorded is tried again. */
+  closeResult(id: SettlementId): void;
+  /** True while this process may answer the result that it leased or took: false when it counted as dead, and another took it. */
+  holdsResult(id: SettlementId): Promise<boolean>;
+  /** True while {@link Ledger.takeResult} would be. */
+  isResultOpen(id: SettlementId): Promise<boolean>;
   /**
-   * True for one request for each {@link Ledger.openResult} before. `isFirst`: also without one, for the first request of
-   * all, since no request was to have this result yet.
+   * True for one request for each {@link Ledger.openResult} before, or for a dead process that had the result. `isFirst`: also
+   * without either, for the first request of all, since no request was to have this result yet.
    */
   takeResult(id: SettlementId, isFirst: boolean): Promise<boolean>;
   /** Takes one settlement out of each budget of today, or out of none: then returns the name of the first one that is used up. */

@@ -1,4 +1,13 @@
-import { type Address, type Clock, errorRow, isAppError, type Log, type Metrics, type NetworkId } from "@turnpike/base";
+import {
+  type Address,
+  type Clock,
+  type ErrorCode,
+  errorRow,
+  isAppError,
+  type Log,
+  type Metrics,
+  type NetworkId,
+} from "@turnpike/base";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
@@ -58,6 +67,15 @@ export interface FacilitatorModules {
 /** Pending payments that are remembered: as many as {@link UnpaidLimit} does. */
 const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
+/** Refusals of a payment that a settlement, or its payer's others, may be the cause of. */
+const AFTER_SETTLEMENT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "PAYMENT_EXPIRED",
+  "PAYMENT_INSUFFICIENT_FUNDS",
+  "PAYMENT_NONCE_USED",
+  "PAYMENT_RATE_LIMITED",
+  "PAYMENT_SIMULATION_FAILED",
+]);
+
 /** How long it is known whether the ledger is ready. */
 const READY_MS = 1_000;
 
@@ -101,20 +119,22 @@ export class Facilitator {
     );
   }
 
-  /** Verifies that a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
+  /**
+   * Verifies that a payment is valid and would be settled: when a settle request has claimed it, only for the caller that may
+   * still have its result. Nothing is claimed.
+   */
   async verify(
     body: Uint8Array,
     signal: AbortSignal,
-    client: string,
-    seller?: Seller,
+    caller: SettleCaller,
   ): Promise<FacilitatorResult<VerifyResponse>> {
-    const attempt = this.#clients.begin(client);
+    const attempt = this.#clients.begin(caller.client);
     if (!attempt.ok) {
       this.#count("verify", "PAYMENT_RATE_LIMITED");
       return refusalError(rateLimited(attempt.waitSeconds));
     }
     try {
-      return await this.#verifyAs(attempt, body, signal, seller);
+      return await this.#verifyAs(attempt, body, signal, caller);
     } catch (error) {
       if (isAppError(error)) endRefused(attempt, error.code);
       else attempt.excused();
@@ -186,15 +206,19 @@ export class Facilitator {
     attempt: UnpaidAttempt,
     body: Uint8Array,
     signal: AbortSignal,
-    seller: Seller | undefined,
+    caller: SettleCaller,
   ): Promise<FacilitatorResult<VerifyResponse>> {
     const read = readRequest(body, this.#opts.assets);
     if (read.kind === "malformed") {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const result = read.kind === "refused" ? read.refusal : await this.#verifySale(read.payment, seller, signal);
-    const isDuplicate = result.ok && (await this.#settlement.isClaimed(result.payment));
+    const verified =
+      read.kind === "refused" ? read.refusal : await this.#verifySale(read.payment, caller.seller, signal);
+    const mayBeClaimed = read.kind === "read" && (verified.ok || AFTER_SETTLEMENT.has(verified.code));
+    const claim = mayBeClaimed ? await this.#claimFor(read.payment, caller, body) : "none";
+    const result = claim === "open" ? { ok: true as const } : verified;
+    const isDuplicate = result.ok && claim === "duplicate";
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
     if (result.ok) attempt.excused();
     else endRefused(attempt, result.code);
@@ -211,6 +235,10 @@ export class Facilitator {
     const invalidMessage = result.message ?? errorRow(result.code).message;
     const invalidReason = reasonOf(result.code);
     return { kind: "answer", body: { isValid: false, invalidReason, invalidMessage, payer } };
+  }
+
+  #claimFor(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): Promise<"none" | "open" | "duplicate"> {
+    return this.#settlement.claimFor(payment, requestOf(payment, caller, body).binding);
   }
 
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
@@ -294,8 +322,8 @@ export class Facilitator {
 }
 
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
-  const { client, seller, gone } = caller;
-  return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, gone };
+  const { client, seller, end } = caller;
+  return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, end };
 }
 
 function paymentName(payment: DecodedPayment): string {

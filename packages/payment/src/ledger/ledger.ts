@@ -142,7 +142,7 @@ function ledgerOf(
   const journal = new Journal(parts);
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
-  const results = new OpenResults(parts);
+  const results = resources.use(new OpenResults(parts));
   const budgets = new SettlementBudgets(parts);
   const wallets = new WalletRisks(parts);
   return {
@@ -185,6 +185,10 @@ function ledgerOf(
     beginScan: (scan, pauseMs) => lists.beginScan(scan, pauseMs),
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
     openResult: (id) => results.openResult(id),
+    leaseResult: (id) => results.leaseResult(id),
+    closeResult: (id) => results.closeResult(id),
+    holdsResult: (id) => results.holdsResult(id),
+    isResultOpen: (id) => results.isResultOpen(id),
     takeResult: (id, isFirst) => results.takeResult(id, isFirst),
     takeBudgets: (wanted) => budgets.take(wanted),
     returnBudgets: (names) => budgets.giveBack(names),

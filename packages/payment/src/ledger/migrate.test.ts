@@ -94,6 +94,7 @@ const BEFORE_0015 = `
   drop function open_result(text, interval);
   drop table open_results;
   drop function admit_wallets(json, interval);
+  drop function close_results(text[], text[]);
   drop function admit_wallet(text, text, text, text[], interval);
   drop function end_wallet(text, text, text, text[], boolean, bigint);
   drop function plain_places(text, text, text, text);
@@ -123,6 +124,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
       "0020-plain-places.sql",
+      "0021-result-leases.sql",
       "0022-admissions-in-bulk.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");

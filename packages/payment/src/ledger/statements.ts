@@ -26,6 +26,7 @@ export function ledgerStatements(schema: string) {
   const keptAnswer = `p.id = $1 and (p.state in ('signed', 'submitted') or p.answer_expires_at > clock_timestamp())
     and ($2::float8 is null or p.state = 'settled' and exists (select 1 from ${s}.events e where e.payment = p.seq
       and e.from_state <> 'settled' and e.to_state = 'settled' and e.at > clock_timestamp() - ${ms("$2")}))`;
+  const openResult = `(r.is_open or r.holder is not null and not ${s}.holder_lives(r.holder))`;
   return {
     register: write(
       "register",
@@ -192,14 +193,26 @@ export function ledgerStatements(schema: string) {
         where network || ' ' || asset || ' ' || payer = $1 and state in ('claimed', 'signed', 'submitted') limit $2`,
     ),
     openResult: write("openResult", `select ${s}.open_result($1, ${ms("$2")})`),
+    leaseResults: write(
+      "leaseResults",
+      `insert into ${s}.open_results (settlement, is_open, holder) select settlement, false, $2
+        from unnest($1::text[]) as w (settlement) on conflict (settlement) do nothing`,
+    ),
+    closeResults: write("closeResults", `select ${s}.close_results($1::text[], $2::text[])`),
+    isResultOpen: read(
+      "isResultOpen",
+      `select exists (select from ${s}.open_results r where settlement = $1 and ${openResult}) as open`,
+    ),
     takeResult: write(
       "takeResult",
-      `update ${s}.open_results set is_open = false where settlement = $1 and is_open returning settlement`,
+      `update ${s}.open_results r set is_open = false, holder = $2, at = clock_timestamp()
+        where settlement = $1 and ${openResult} returning settlement`,
     ),
+    // Its row stays: no request may be the first once more.
     takeFirstResult: write(
       "takeFirstResult",
-      `insert into ${s}.open_results (settlement, is_open) values ($1, false)
-        on conflict (settlement) do update set is_open = false where open_results.is_open returning settlement`,
+      `insert into ${s}.open_results as r (settlement, is_open) values ($1, false)
+        on conflict (settlement) do update set is_open = false, holder = null where ${openResult} returning settlement`,
     ),
     takeBudgets: write("takeBudgets", `select ${s}.take_budgets($1, $2) as used_up`),
     returnBudgets: write("returnBudgets", `select ${s}.return_budgets($1)`),
