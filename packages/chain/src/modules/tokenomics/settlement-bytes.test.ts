@@ -153,6 +153,32 @@ suite("bytes of settlement's events", () => {
     assert.ok(bytes <= bound, `${bytes} bytes of events, at most ${bound} expected`);
   });
 
+  test("attack: a URL of characters that JSON writes as six is not in the event of a slashed supplier", () => {
+    const econ = crowd({
+      applications: 1,
+      suppliers: 10,
+      shares: 1,
+      addressBytes: 20,
+      minStakeUpokt: STAKE,
+      status: 2,
+    });
+    for (let supplier = 0; supplier < 10; supplier++) {
+      const key = [SERVICE, [1n, addressOf(`supplier ${supplier}`)]] as const;
+      const config = serviceConfigs.get(econ.ctx, key);
+      assert.ok(config?.service);
+      const url = `https://a.example/?${"&".repeat(1_700)}`;
+      const endpoints = [createMessage(shared.SupplierEndpointSchema, { url, rpcType: 1 })];
+      serviceConfigs.set(econ.ctx, key, { ...config, service: { ...config.service, endpoints } });
+    }
+    const bound = boundOf(econ, 30n);
+    const events = endBlockOf(econ, 30n);
+    const begun = events.filter(({ type }) => type.endsWith("SupplierUnbondingBegin"));
+    assert.equal(begun.length, 10);
+    for (const event of begun) assert.ok(eventBytes(event) < 1_024, `${event.type}: ${eventBytes(event)} bytes`);
+    const bytes = sumOfEventBytes(events);
+    assert.ok(bytes <= bound, `${bytes} bytes of events, at most ${bound} expected`);
+  });
+
   for (const [name, options] of Object.entries(CROWDS)) {
     test(`upper bound of the bytes of ${name}`, () => {
       const econ = crowd(options);
