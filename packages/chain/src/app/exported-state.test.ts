@@ -29,7 +29,7 @@ import { getProofParams } from "../modules/proof/state.ts";
 import { sessionEnd } from "../modules/shared/state.ts";
 import { getStakingParams } from "../modules/staking/state.ts";
 import { configsByActivation, lastActivated, unfinishedUnbonding } from "../modules/supplier/state.ts";
-import { getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
+import { endUnderWay, getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
 import type { Outcome } from "../state/outcome.ts";
 import { upokt } from "../state/stakes.ts";
 
@@ -101,6 +101,7 @@ function addRareEntries(chain: LifeChain, work: Work, signer: Party): void {
   addUnorderedNonce(ctx, bytesOfAddress(signer.address), ctx.block.timeNanos + 60_000_000_000n);
   holdClaim(ctx, [work.header.sessionId, work.supplier.address]);
   relaysOfPart.set(ctx, "svc", 7n);
+  endUnderWay.set(ctx, undefined, 4n);
   for (const [key] of configsByActivation.rawEntries(ctx)) {
     lastActivated.set(ctx, undefined, key);
     break;
@@ -184,6 +185,7 @@ suite("state that an export has", () => {
     const relays = { service_id: "svc", num_relays: "7" };
     for (const appState of [
       { tokenomics: { relays_of_part: [relays, relays] } },
+      { tokenomics: { end_under_way: ["4", "8"] } },
       { tokenomics: { relays_of_part: [{ ...relays, num_relays: `${2n ** 64n}` }] } },
       { supplier: { unfinished_unbonding: ["4", "8"] } },
       { supplier: { last_activated: [{ activation_height: "1", service_id: "a b", operator_address: GOV }] } },

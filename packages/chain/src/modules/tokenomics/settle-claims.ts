@@ -8,7 +8,7 @@ import { updateDifficulties } from "../service/difficulties.ts";
 import { carryOut } from "./carry-out.ts";
 import { claimsOf, dueClaims, type SharedSessions, sessionsToSettle } from "./due-claims.ts";
 import { settlementSource } from "./settlement-input.ts";
-import { relaysOfPart } from "./state.ts";
+import { endUnderWay, relaysOfPart } from "./state.ts";
 
 const PART = "settlement";
 
@@ -67,13 +67,15 @@ function settleSessions(ctx: Context, list: readonly SharedSessions[], relays: S
  * Moves difficulties once for all sessions that end together: as often as they are settled, and by the sum of their relays. Until
  * the last of them is settled the sums are stored.
  */
-function moveDifficulties(ctx: Context, relays: SettledRelays, isPart: boolean): void {
-  if (isPart) {
+function moveDifficulties(ctx: Context, relays: SettledRelays, unfinishedEnd: bigint | undefined): void {
+  if (unfinishedEnd !== undefined) {
+    endUnderWay.set(ctx, undefined, unfinishedEnd);
     for (const [serviceId, numRelays] of relays) relaysOfPart.set(ctx, serviceId, numRelays);
     return;
   }
   const stored = [...relaysOfPart.entries(ctx)];
   for (const [serviceId] of stored) relaysOfPart.remove(ctx, serviceId);
+  if (endUnderWay.has(ctx, undefined)) endUnderWay.remove(ctx, undefined);
   if (relays.size === 0) return;
   runPart(ctx, { part: "difficulty", item: `${relays.size} services` }, (branch) => updateDifficulties(branch, relays));
 }
@@ -84,8 +86,8 @@ function moveDifficulties(ctx: Context, relays: SettledRelays, isPart: boolean):
  */
 export function settleDueClaims(ctx: Context): void {
   const relays: SettledRelays = new Map(relaysOfPart.entries(ctx));
-  const { fresh, isPart, retries } = sessionsToSettle(ctx);
+  const { fresh, unfinishedEnd, retries } = sessionsToSettle(ctx);
   settleSessions(ctx, fresh, relays);
   settleSessions(ctx, retries, relays);
-  moveDifficulties(ctx, relays, isPart);
+  moveDifficulties(ctx, relays, unfinishedEnd);
 }

@@ -24,6 +24,14 @@ export const relaysOfPart = new Collection({
   value: uint64Codec,
 });
 
+/** End of the sessions of which blocks settled a part, while another part is not settled. */
+export const endUnderWay = new Collection({
+  module: TOKENOMICS_MODULE,
+  prefix: Uint8Array.of(2),
+  key: noKey,
+  value: uint64Codec,
+});
+
 const DEFAULT_SHARES = { dao: 0.1, proposer: 0.05, supplier: 0.7, sourceOwner: 0.15, application: 0 };
 
 /** The parameters that a chain has unless its genesis says otherwise. */

@@ -1,7 +1,7 @@
 import { AppError } from "@turnpike/base";
 import { createMessage, tokenomics } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
-import { numberType, recordType, textType, type ValueOf } from "../../state/genesis-types.ts";
+import { heightType, numberType, recordType, textType, type ValueOf } from "../../state/genesis-types.ts";
 import { genesisList, type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
 import { parsedRecord } from "../../state/parsed.ts";
 import { serviceIdFault } from "../shared/services.ts";
@@ -9,6 +9,7 @@ import { tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
 import { settleDueClaims } from "./settle-claims.ts";
 import {
   DEFAULT_TOKENOMICS_PARAMS,
+  endUnderWay,
   getTokenomicsParams,
   relaysOfPart,
   TOKENOMICS_MODULE,
@@ -43,6 +44,18 @@ function* exportRelays(ctx: Context): Generator<ValueOf<typeof RELAYS_OF_PART>> 
   }
 }
 
+function initEnd(ctx: Context, list: readonly bigint[]): undefined {
+  const [height, ...more] = list;
+  if (more.length > 0) throw invalid("end_under_way has more than one entry");
+  // A chain that begins anew at block 1 counts other blocks than the one that was exported.
+  if (height !== undefined && height <= ctx.block.heightBlocks) endUnderWay.set(ctx, undefined, height);
+}
+
+function* exportEnd(ctx: Context): Generator<bigint> {
+  const height = endUnderWay.get(ctx, undefined);
+  if (height !== undefined) yield height;
+}
+
 function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.GenesisState): undefined {
   const fault = tokenomicsParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
@@ -68,7 +81,10 @@ export function tokenomicsModule({ authority }: TokenomicsOptions): Module {
       init,
       export: (ctx) => createMessage(tokenomics.GenesisStateSchema, { params: getTokenomicsParams(ctx) }),
       // For the real chain's genesis has no field: it settles all that is due in one block.
-      lists: [genesisList("relays_of_part", RELAYS_OF_PART, { init: initRelays, export: exportRelays })],
+      lists: [
+        genesisList("relays_of_part", RELAYS_OF_PART, { init: initRelays, export: exportRelays }),
+        genesisList("end_under_way", heightType, { init: initEnd, export: exportEnd }),
+      ],
     }),
     endBlock(ctx) {
       settleDueClaims(ctx);
