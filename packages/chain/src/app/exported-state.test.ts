@@ -36,7 +36,7 @@ import {
   unfinishedUnbonding as unfinishedSuppliers,
   unstakingSuppliers,
 } from "../modules/supplier/state.ts";
-import { dueDifficulties, getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
+import { dueDifficulties, endUnderWay, getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
 import type { Outcome } from "../state/outcome.ts";
 import { upokt } from "../state/stakes.ts";
 
@@ -118,6 +118,7 @@ function addRareEntries(chain: LifeChain, work: Work, signer: Party): void {
   holdClaim(ctx, [work.header.sessionId, work.supplier.address]);
   relaysOfPart.set(ctx, "svc", 7n);
   dueDifficulties.set(ctx, [ctx.block.heightBlocks, "svc"], 7n);
+  endUnderWay.set(ctx, undefined, 4n);
   for (const [key] of configsByActivation.rawEntries(ctx)) {
     lastActivated.set(ctx, undefined, key);
     break;
@@ -205,6 +206,7 @@ suite("state that an export has", () => {
     const due = { settled_height: "8", ...relays };
     for (const appState of [
       { tokenomics: { relays_of_part: [relays, relays] } },
+      { tokenomics: { end_under_way: ["4", "8"] } },
       { tokenomics: { relays_of_part: [{ ...relays, num_relays: `${2n ** 64n}` }] } },
       { tokenomics: { due_difficulties: [due, due] } },
       { supplier: { unfinished_unbonding: [end, end] } },

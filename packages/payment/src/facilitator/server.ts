@@ -232,6 +232,7 @@ function placesOf(max: number, perClient: number | undefined): Places {
   return new Places({ max: () => max, maxEach: () => maxEach });
 }
 
+/** Signals of a connection that ends before its answer is written, and after it. */
 function requestEnd({ raw }: FastifyReply): RequestEnd {
   const [gone, sent] = [new AbortController(), new AbortController()];
   const end = (): void => (raw.writableFinished ? sent : gone).abort();

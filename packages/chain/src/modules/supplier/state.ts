@@ -319,7 +319,9 @@ export function enterUnstaking(ctx: Context, operatorAddress: string): void {
 export function setSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
   const { operatorAddress, serviceConfigHistory } = changed;
   for (const old of getStoredConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
-  serviceEnds.remove(unmetered(ctx), operatorAddress);
+  const free = unmetered(ctx);
+  // A removal of nothing would make a new map of all ends, and nearly no supplier has one.
+  if (serviceEnds.has(free, operatorAddress)) serviceEnds.remove(free, operatorAddress);
   for (const update of serviceConfigHistory) {
     const { service, activationHeight, deactivationHeight } = update;
     if (service === undefined) continue;

@@ -3,7 +3,7 @@ import { runPart } from "../../state/block-parts.ts";
 import { firstOf } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { updateDifficulties } from "../service/difficulties.ts";
-import { dueDifficulties, relaysOfPart } from "./state.ts";
+import { dueDifficulties, endUnderWay, relaysOfPart } from "./state.ts";
 
 /**
  * Maximum number of difficulties that a block moves, with an event each. More than claims that it settles, so that the next blocks
@@ -52,14 +52,16 @@ function moveDue(ctx: Context): void {
  * Moves difficulties once for all sessions that end together: as often as they are settled, and by the sum of their relays. Until
  * the last of them is settled the sums are stored; those above the maximum of a block move in the next ones.
  * @param relays those that this block settled
- * @param isPart true when sessions with the same end wait for the next block
+ * @param unfinishedEnd end of which sessions wait for the next block; undefined when none do
  */
-export function moveDifficulties(ctx: Context, relays: SettledRelays, isPart: boolean): void {
-  if (isPart) {
+export function moveDifficulties(ctx: Context, relays: SettledRelays, unfinishedEnd: bigint | undefined): void {
+  if (unfinishedEnd !== undefined) {
+    endUnderWay.set(ctx, undefined, unfinishedEnd);
     addToPart(ctx, relays);
     moveDue(ctx);
     return;
   }
+  if (endUnderWay.has(ctx, undefined)) endUnderWay.remove(ctx, undefined);
   const sums: SettledRelays = new Map(relaysOfPart.entries(ctx));
   for (const serviceId of sums.keys()) relaysOfPart.remove(ctx, serviceId);
   addRelays(

@@ -59,8 +59,8 @@ function settleSessions(ctx: Context, list: readonly SharedSessions[], relays: S
  */
 export function settleDueClaims(ctx: Context): void {
   const relays: SettledRelays = new Map<string, bigint>();
-  const { fresh, isPart, retries } = sessionsToSettle(ctx);
+  const { fresh, unfinishedEnd, retries } = sessionsToSettle(ctx);
   settleSessions(ctx, fresh, relays);
   settleSessions(ctx, retries, relays);
-  moveDifficulties(ctx, relays, isPart);
+  moveDifficulties(ctx, relays, unfinishedEnd);
 }

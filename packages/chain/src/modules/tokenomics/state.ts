@@ -24,10 +24,18 @@ export const relaysOfPart = new Collection({
   value: uint64Codec,
 });
 
+/** End of the sessions of which blocks settled a part, while another part is not settled. */
+export const endUnderWay = new Collection({
+  module: TOKENOMICS_MODULE,
+  prefix: Uint8Array.of(2),
+  key: noKey,
+  value: uint64Codec,
+});
+
 /** Relays by the height of the block that settled the last of an end's sessions, and service, until a block moves its difficulty. */
 export const dueDifficulties = new Collection({
   module: TOKENOMICS_MODULE,
-  prefix: Uint8Array.of(2),
+  prefix: Uint8Array.of(3),
   key: pairCodec(uint64Codec, textCodec),
   value: uint64Codec,
 });

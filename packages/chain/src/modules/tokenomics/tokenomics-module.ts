@@ -10,6 +10,7 @@ import { settleDueClaims } from "./settle-claims.ts";
 import {
   DEFAULT_TOKENOMICS_PARAMS,
   dueDifficulties,
+  endUnderWay,
   getTokenomicsParams,
   relaysOfPart,
   TOKENOMICS_MODULE,
@@ -59,6 +60,18 @@ function* exportDue(ctx: Context): Generator<ValueOf<typeof DUE_DIFFICULTY>> {
   }
 }
 
+function initEnd(ctx: Context, list: readonly bigint[]): undefined {
+  const [height, ...more] = list;
+  if (more.length > 0) throw invalid("end_under_way has more than one entry");
+  // A chain that begins anew at block 1 counts other blocks than the one that was exported.
+  if (height !== undefined && height <= ctx.block.heightBlocks) endUnderWay.set(ctx, undefined, height);
+}
+
+function* exportEnd(ctx: Context): Generator<bigint> {
+  const height = endUnderWay.get(ctx, undefined);
+  if (height !== undefined) yield height;
+}
+
 function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.GenesisState): undefined {
   const fault = tokenomicsParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
@@ -87,6 +100,7 @@ export function tokenomicsModule({ authority }: TokenomicsOptions): Module {
       lists: [
         genesisList("relays_of_part", RELAYS_OF_PART, { init: initRelays, export: exportRelays }),
         genesisList("due_difficulties", DUE_DIFFICULTY, { init: initDue, export: exportDue }),
+        genesisList("end_under_way", heightType, { init: initEnd, export: exportEnd }),
       ],
     }),
     endBlock(ctx) {
