@@ -208,27 +208,66 @@ suite("a guard of HTTP/2 connections", () => {
     assert.deepEqual(at.refused, ["flood"]);
   });
 
-  test("attack: a connection whose client reads nothing of a response is closed, however often it pings", async () => {
-    const written = Promise.withResolvers<ServerHttp2Stream>();
+  test("attack: a stream whose client reads nothing of a response is reset, and its connection's other streams go on", async () => {
+    const stalled = Promise.withResolvers<ServerHttp2Stream>();
     await using at = await rig({ idleTimeoutMs: 1_000, stallTimeoutMs: 30_000 }, (stream) => {
       stream.respond({});
       stream.write(Buffer.alloc(200_000));
-      written.resolve(stream);
+      stalled.resolve(stream);
     });
     const session = at.open();
     const stream = session.request({ ":method": "POST", ":path": "/" });
     stream.on("error", () => {});
-    const { promise: closed, resolve } = Promise.withResolvers<void>();
-    session.on("close", () => resolve());
-    const response = await written.promise;
+    const response = await stalled.promise;
     at.http2.check();
     at.pass(29_000);
+    const later = session.request({ ":method": "POST", ":path": "/" });
+    later.on("error", () => {});
+    await once(later, "response");
     at.http2.check();
     await new Promise((done) => session.ping(() => done(undefined)));
     assert.ok(response.writableLength > 0 && !response.destroyed, "within the time");
+    const closed = new Promise((resolve) => stream.once("close", resolve));
+    const responseClosed = once(response, "close");
+    stream.resume();
+    stream.pause();
     at.pass(1_000);
     at.http2.check();
+    await responseClosed;
+    stream.resume();
     await closed;
+    assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL);
+    at.http2.check();
+    assert.ok(!session.destroyed && !later.destroyed);
+    session.destroy();
+  });
+
+  test("attack: a connection that takes no byte at all is closed", async () => {
+    const stalled = Promise.withResolvers<ServerHttp2Stream>();
+    await using at = await rig({ stallTimeoutMs: 30_000 }, (stream) => {
+      stream.respond({});
+      stream.write(Buffer.alloc(50_000_000));
+      stalled.resolve(stream);
+    });
+    const socket = connectTcp(at.port, "127.0.0.1").pause();
+    socket.on("error", () => {});
+    // Its flow control lets all pass (RFC 9113 section 6.5.2, 6.9), and it reads nothing.
+    const settings = frame(4, 0, 0, [0, 4, 0x7f, 0xff, 0xff, 0xff]);
+    const window = frame(8, 0, 0, [0x7f, 0xff, 0, 0]);
+    const head = frame(1, 5, 1, [0x83, 0x86, 0x84, 1, 1, 0x78]);
+    socket.write(Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), settings, window, head]));
+    const response = await stalled.promise;
+    at.http2.check();
+    at.pass(30_000);
+    at.http2.check();
+    at.pass(1_000);
+    at.http2.check();
+    const { session } = response;
+    if (session !== undefined && !session.destroyed) await once(session, "close");
+    if (!response.destroyed) await once(response, "close");
+    for (let turn = 0; turn < 100 && at.http2.size > 0; turn++) await new Promise(setImmediate);
+    assert.equal(at.http2.size, 0);
+    socket.destroy();
   });
 
   test("a connection without SETTINGS is closed, and one without a stream", async () => {
