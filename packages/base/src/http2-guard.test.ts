@@ -11,6 +11,7 @@ import { silentLog } from "./log.ts";
 async function rig(
   options: Http2GuardOptions = {},
   onStream: (stream: ServerHttp2Stream) => void = (stream) => stream.respond({}, { endStream: true }),
+  isGrpc = false,
 ) {
   let nowMs = 0;
   const refused: ConnectionRefusal[] = [];
@@ -25,7 +26,8 @@ async function rig(
   let sessions = 0;
   server.on("session", () => sessions++);
   server.on("stream", onStream);
-  http2.watch(server);
+  if (isGrpc) http2.watchGrpc({ http2Servers: new Map([[server, {}]]) });
+  else http2.watch(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -239,6 +241,46 @@ suite("a guard of HTTP/2 connections", () => {
     assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL);
     at.http2.check();
     assert.ok(!session.destroyed && !later.destroyed);
+    session.destroy();
+  });
+
+  test("a client that reads a long response slowly is not reset, and gets it whole", async () => {
+    const bytes = Buffer.alloc(1_000_000, "0123456789abcdef!");
+    const started = Promise.withResolvers<ServerHttp2Stream>();
+    await using at = await rig(
+      { stallTimeoutMs: 30_000 },
+      (stream) => {
+        stream.respond({}, { waitForTrailers: true });
+        stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": 0 }));
+        stream.write(bytes, () => stream.end());
+        started.resolve(stream);
+      },
+      true,
+    );
+    const session = at.open();
+    const stream = session.request({ ":method": "POST", ":path": "/" });
+    const chunks: Buffer[] = [];
+    let readBytes = 0;
+    let pauseAt = 0;
+    stream.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      readBytes += chunk.length;
+      if (readBytes >= pauseAt) stream.pause();
+    });
+    const ended = once(stream, "end");
+    const response = await started.promise;
+    for (pauseAt = 150_000; pauseAt < 900_000; pauseAt += 150_000) {
+      stream.resume();
+      while (readBytes < pauseAt) await new Promise(setImmediate);
+      await new Promise((done) => session.ping(() => done(undefined)));
+      at.http2.check();
+      assert.ok(!response.destroyed && response.writableLength > 0);
+      at.pass(29_000);
+    }
+    pauseAt = Number.POSITIVE_INFINITY;
+    stream.resume();
+    await ended;
+    assert.ok(Buffer.concat(chunks).equals(bytes));
     session.destroy();
   });
 

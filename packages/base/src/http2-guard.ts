@@ -150,14 +150,15 @@ type WriteCallback = (error?: Error | null) => void;
  * ends a stream whose `end` was called after the write under way, which may be any piece.
  */
 function writeInPieces(stream: ServerHttp2Stream, onWritten: () => void): void {
-  const { _write: write, _writev: writev } = stream;
+  const write = stream._write.bind(stream);
+  const writev = stream._writev?.bind(stream);
   const writeChunk = (chunk: unknown, encoding: BufferEncoding, callback: WriteCallback): void => {
     const done: WriteCallback = (error) => {
       onWritten();
       callback(error);
     };
     if (!Buffer.isBuffer(chunk) || chunk.length <= PIECE_BYTES) {
-      write.call(stream, chunk, encoding, done);
+      write(chunk, encoding, done);
       return;
     }
     let writtenBytes = 0;
@@ -169,14 +170,14 @@ function writeInPieces(stream: ServerHttp2Stream, onWritten: () => void): void {
       }
       const piece = chunk.subarray(writtenBytes, writtenBytes + PIECE_BYTES);
       writtenBytes += piece.length;
-      write.call(stream, piece, encoding, writePiece);
+      write(piece, encoding, writePiece);
     };
     writePiece();
   };
   stream._write = writeChunk;
   stream._writev = (chunks, callback) => {
-    if (writev !== undefined && writev !== null && chunks.every(({ chunk }) => chunk.length <= PIECE_BYTES)) {
-      writev.call(stream, chunks, (error) => {
+    if (writev !== undefined && chunks.every(({ chunk }) => chunk.length <= PIECE_BYTES)) {
+      writev(chunks, (error) => {
         onWritten();
         callback(error);
       });

@@ -55,7 +55,7 @@ export function successHead(id: RpcId): string {
 }
 
 /** An answer with a result, given as JSON text. */
-export function successText(id: RpcId, resultJson: string): string {
+function successText(id: RpcId, resultJson: string): string {
   return `${successHead(id)}${resultJson}}`;
 }
 

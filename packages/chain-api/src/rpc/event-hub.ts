@@ -74,9 +74,9 @@ export class EventHub implements Disposable {
   readonly #queue: NodeEvent[] = [];
   readonly #event: { readonly params: GenesisConsensusParams; readonly writeBuffer: WriteBufferBudget };
   #published = 0;
-  #burst = { turns: 0 };
-  /** Turns of the event loop in which events were sent. */
-  #turns = 0;
+  #burst = { iteration: 0 };
+  /** Number of iterations of the event loop in which events were sent. */
+  #iteration = 0;
   #turn: NodeJS.Immediate | undefined;
   #turnBytes = 0;
 
@@ -177,8 +177,8 @@ export class EventHub implements Disposable {
       return `max_subscription_clients ${maxSubscriptionClients} reached`;
     }
     const client = this.#clients.get(clientName);
-    const held = client === undefined ? 0 : client.subscriptions.size + client.waits;
-    return held >= maxSubscriptionsPerClient
+    const slots = client === undefined ? 0 : client.subscriptions.size + client.waits;
+    return slots >= maxSubscriptionsPerClient
       ? `max_subscriptions_per_client ${maxSubscriptionsPerClient} reached`
       : undefined;
   }
@@ -197,7 +197,7 @@ export class EventHub implements Disposable {
       // Events of one block wait at most: the next one comes when subscribers are behind.
       while (this.#queue.length > 0) this.#deliverNext();
       // Subscribers could read nothing between blocks of one turn.
-      if (this.#burst.turns !== this.#turns) this.#burst = { turns: this.#turns };
+      if (this.#burst.iteration !== this.#iteration) this.#burst = { iteration: this.#iteration };
     }
     this.#published++;
     if (this.#clients.size === 0) return;
@@ -210,7 +210,7 @@ export class EventHub implements Disposable {
     while (this.#queue.length > 0 && this.#turnBytes < TURN_BYTES) this.#turnBytes += this.#deliverNext();
     this.#turn ??= setImmediate(() => {
       this.#turn = undefined;
-      this.#turns++;
+      this.#iteration++;
       this.#turnBytes = 0;
       if (this.#queue.length > 0) this.#deliver();
     });
