@@ -138,4 +138,4 @@ export { looksLikeKey, redacted } from "./redaction.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
 export { trimEndOf, trimFieldValue } from "./trim.ts";
 export { writeAtomically } from "./write-atomically.ts";
-export { type ReleaseBytes, WriteBufferBudget } from "./write-buffer-budget.ts";
+export { type AnswerReader, type ReleaseBytes, type SharedBytes, WriteBufferBudget } from "./write-buffer-budget.ts";
