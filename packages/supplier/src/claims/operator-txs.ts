@@ -98,8 +98,17 @@ interface BatchItem {
 const NANOS_PER_SECOND = 1_000_000_000;
 const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
-/** A node's mempool accepts a megabyte. */
-const MAX_BYTES = 1_000_000;
+/**
+ * Maximum bytes of the messages of one transaction, where it has several: a simulation sends each byte as two hex digits, and a
+ * node's RPC accepts a body of 1,000,000 bytes (`max_body_bytes` of CometBFT).
+ */
+const MAX_BYTES = 490_000;
+/** Bytes above which a lost connection may be a node's refusal of the length. */
+const LARGE_BYTES = 100_000;
+/** HTTP status of a request that a node's RPC, or a proxy before it, does not read: CometBFT's and nginx's for one that is too long. */
+const TOO_LONG_STATUS: ReadonlySet<unknown> = new Set([400, 413]);
+/** Failures after which no more is sent before the next block: each may take as long as the node is waited for. */
+const MAX_FAILURES = 3;
 /** Maximum gas of the messages of one transaction, by the estimate for messages that are not simulated; a block's, where that is less. */
 const MAX_GAS = 30_000_000n;
 /** Maximum wait for the maximum gas of a block. */
@@ -119,8 +128,8 @@ const MAX_VERSIONS = 8;
 const GAS_ADJUSTMENT = 150n;
 /** Gas of one message that cannot be simulated. */
 const BLIND_GAS: Readonly<Record<TxKind, bigint>> = { claim: 300_000n, proof: 600_000n };
-/** The chain charges ten a byte. */
-const BLIND_GAS_PER_BYTE = 15n;
+/** The chain charges ten for a byte of a transaction, and thirty for one of a proof that it stores. */
+const BLIND_GAS_PER_BYTE = 45n;
 /** Longest wait for all transactions that are looked up after a block. */
 const RECONCILE_MS = 5_000;
 const MAX_FEE_UPOKT = 100_000n;
@@ -142,6 +151,10 @@ export class OperatorTxs {
   readonly #signal: AbortSignal;
   readonly #pending = new Map<string, PendingTx>();
   #mark = randomInt(NANOS_PER_SECOND);
+  /** Maximum bytes of a transaction's messages: less than {@link MAX_BYTES} after connections that were lost. */
+  #maxBytes = MAX_BYTES;
+  /** Transactions since the newest block for which the node could not be reached. */
+  #failures = 0;
   /** Maximum gas of a block as far as it is known; undefined: any. */
   #maxBlockGas: bigint | undefined;
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
@@ -201,6 +214,7 @@ export class OperatorTxs {
         fresh.push(item);
       } else again.add(pending);
     }
+    this.#failures = 0;
     for (const pending of again) await this.#sendAgain(pending, newest);
     if (fresh.length > 0) this.#maxBlockGas = await this.#queryBlockGas();
     for (const early of [true, false]) {
@@ -269,18 +283,19 @@ export class OperatorTxs {
     let gas = 0n;
     const isEarly = wanted[0]?.isEarly === true;
     const flush = async (): Promise<void> => {
-      if (batch.length > 0) await this.#sendBatch(kind, batch, newest, isEarly);
+      if (batch.length > 0 && this.#failures < MAX_FAILURES) await this.#sendBatch(kind, batch, newest, isEarly);
       batch = [];
       bytes = 0;
       gas = 0n;
     };
     for (const item of wanted) {
+      if (this.#failures >= MAX_FAILURES) return;
       const message = await item.message();
       if (message === undefined) continue;
       const one: BatchItem = { wanted: item, message };
       const isFull =
         batch.length >= this.#options.maxMessages ||
-        bytes + message.value.length > MAX_BYTES ||
+        bytes + message.value.length > this.#maxBytes ||
         gas + estimatedGas(kind, one) > maxGas;
       if (isFull) await flush();
       batch.push(one);
@@ -305,8 +320,8 @@ export class OperatorTxs {
     try {
       pending = await this.#sign(kind, batch, newest, isEarly);
     } catch (cause) {
-      if (!isAppError(cause, "TX_FAILED")) {
-        this.#count(kind, "unreachable");
+      if (!isRefusal(cause)) {
+        this.#failed(kind, batch);
         this.#log.warn(
           { cause, kind, messages: batch.length },
           "a transaction cannot be made; the next block brings another attempt",
@@ -338,10 +353,8 @@ export class OperatorTxs {
     const messages = batch.map(({ message }) => message);
     const shared: Omit<UnsignedTx, "gasLimit" | "fee"> = { messages, chainId, accountNumber, order };
     const trial = isEarly ? undefined : signTx({ ...shared, gasLimit: 0n, fee: feeFor(1n) }, signer);
-    const gas =
-      trial === undefined
-        ? batch.reduce((sum, item) => sum + estimatedGas(kind, item), 0n)
-        : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    const simulated = trial === undefined ? undefined : await this.#simulated(trial, batch);
+    const gas = simulated ?? batch.reduce((sum, item) => sum + estimatedGas(kind, item), 0n);
     const gasLimit = this.#withinBlock(gas);
     const { heightBlocks } = newest;
     const unsigned: UnsignedTx = { ...shared, gasLimit, fee: this.#feeAt(gasLimit, batch, heightBlocks) };
@@ -355,6 +368,27 @@ export class OperatorTxs {
       sentAtBlocks: heightBlocks,
       broadcastAtBlocks: heightBlocks,
     };
+  }
+
+  /** Gas by a simulation; undefined of a single message that is too long for one: it is sent without. */
+  async #simulated(trial: Uint8Array, batch: readonly BatchItem[]): Promise<bigint | undefined> {
+    try {
+      return ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    } catch (cause) {
+      this.#signal.throwIfAborted();
+      const isLong = isTooLong(cause) || (isAppError(cause, "CHAIN_UNREACHABLE") && bytesOf(batch) > LARGE_BYTES);
+      if (batch.length > 1 || !isLong) throw cause;
+      this.#log.info({ cause, session: batch[0]?.wanted.key }, "a transaction is sent without a simulation");
+      return undefined;
+    }
+  }
+
+  /** Notes that the node could not be reached. Where that may be for the length of a transaction, the next ones are shorter. */
+  #failed(kind: TxKind, batch: readonly BatchItem[]): void {
+    this.#failures++;
+    this.#count(kind, "unreachable");
+    const bytes = bytesOf(batch);
+    if (batch.length > 1 && bytes > LARGE_BYTES) this.#maxBytes = bytes >> 1;
   }
 
   #signed(tx: UnsignedTx): SignedVersion {
@@ -387,6 +421,7 @@ export class OperatorTxs {
       const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
       if (code === 0) {
         this.#count(kind, outcome);
+        this.#maxBytes = MAX_BYTES;
         this.#log.info({ kind, hash, messages: batch.length, feeUpokt }, "a transaction was sent");
         return false;
       }
@@ -403,13 +438,13 @@ export class OperatorTxs {
     } catch (cause) {
       // The node has it; whether it is still in the mempool shows in the next blocks.
       if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return false;
-      if (isAppError(cause, "TX_FAILED") && TOO_LARGE.test(cause.message)) {
+      if (isTooLong(cause) || (isAppError(cause, "TX_FAILED") && TOO_LARGE.test(cause.message))) {
         this.#count(kind, "refused");
         this.#drop(pending);
         this.#log.error({ kind, text: cause.message, messages: batch.length }, "the node refuses a transaction");
         return true;
       }
-      this.#count(kind, "unreachable");
+      this.#failed(kind, batch);
       this.#log.warn(
         { cause, kind },
         "whether a transaction was sent is not known; the next block brings another attempt",
@@ -436,6 +471,16 @@ export class OperatorTxs {
 /** Gas of a message that is not simulated. */
 const estimatedGas = (kind: TxKind, { wanted: { extraGas = 0n }, message }: BatchItem): bigint =>
   BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(message.value.length) + extraGas;
+
+const bytesOf = (batch: readonly BatchItem[]): number =>
+  batch.reduce((sum, { message }) => sum + message.value.length, 0);
+
+/** Returns true when a node, or a proxy before it, did not read a request. */
+const isTooLong = (cause: unknown): cause is AppError =>
+  isAppError(cause, "CHAIN_UNREACHABLE") && TOO_LONG_STATUS.has(cause.detail?.status);
+
+/** Returns true when a transaction was refused, by the chain or for its length. */
+const isRefusal = (cause: unknown): cause is AppError => isAppError(cause, "TX_FAILED") || isTooLong(cause);
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 

@@ -196,13 +196,13 @@ export class SettlementSearches {
     );
     const byName = new Map(candidates.map((progress) => [progress.session.name, progress]));
     const queried = new Set([...this.#queried].filter((name) => byName.has(name)));
-    const turns = [
+    const inOrder = [
       ...candidates.filter(({ session: { name } }) => !queried.has(name)),
       ...[...queried].flatMap((name) => byName.get(name) ?? []),
     ];
     this.#queried = queried;
     let failures = 0;
-    for (const progress of turns.slice(0, MAX_CLAIM_QUERIES)) {
+    for (const progress of inOrder.slice(0, MAX_CLAIM_QUERIES)) {
       if (signal.aborted || failures >= MAX_FAILED_QUERIES) return;
       queried.delete(progress.session.name);
       queried.add(progress.session.name);
