@@ -1,4 +1,14 @@
-import { type Address, type Clock, errorRow, isAppError, type Log, type Metrics, type NetworkId } from "@turnpike/base";
+import {
+  type Address,
+  bytesToHex,
+  type Clock,
+  errorRow,
+  isAppError,
+  type Log,
+  type Metrics,
+  type NetworkId,
+} from "@turnpike/base";
+import { sha256 } from "@turnpike/crypto";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
@@ -9,7 +19,7 @@ import type { EvmVerifier } from "../verify/verifier.ts";
 import { SaleBudgets } from "./budgets.ts";
 import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
-import { type PaymentCheckOptions, PaymentChecks } from "./payment-checks.ts";
+import { type PaymentCheckOptions, PaymentChecks, type PresentedSale } from "./payment-checks.ts";
 import { type FacilitatorAsset, readRequest } from "./request.ts";
 import {
   DUPLICATE_REASON,
@@ -58,6 +68,9 @@ export interface FacilitatorModules {
 /** Pending payments that are remembered: as many as {@link UnpaidLimit} does. */
 const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
+/** Good verifications that are remembered. While one is, the same request costs the chain nothing. */
+const VERIFIED = { maxEntries: 10_000, ttlMs: 2_000 };
+
 /** How long it is known whether the ledger is ready. */
 const READY_MS = 1_000;
 
@@ -77,6 +90,8 @@ export class Facilitator {
   readonly #settlement: FacilitatorSettlement;
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
   readonly #pending = new BoundedMap<string, true>(PENDING);
+  /** By {@link saleName}. */
+  readonly #verified = new BoundedMap<string, Verification>(VERIFIED);
 
   #isLedgerReady = Promise.resolve(false);
   #readyUntilMs = Number.NEGATIVE_INFINITY;
@@ -98,7 +113,10 @@ export class Facilitator {
     );
   }
 
-  /** Verifies that a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. */
+  /**
+   * Verifies that a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. It costs
+   * a token, which the payment's settlement gives back.
+   */
   async verify(
     body: Uint8Array,
     signal: AbortSignal,
@@ -111,7 +129,7 @@ export class Facilitator {
       return refusalError(rateLimited(attempt.waitSeconds));
     }
     try {
-      return await this.#verifyAs(attempt, body, signal, seller);
+      return await this.#verifyAs(attempt, body, signal, { client, seller });
     } catch (error) {
       if (isAppError(error)) endRefused(attempt, error.code);
       else attempt.excused();
@@ -182,17 +200,20 @@ export class Facilitator {
     attempt: UnpaidAttempt,
     body: Uint8Array,
     signal: AbortSignal,
-    seller: Seller | undefined,
+    caller: Omit<PresentedSale, "payment">,
   ): Promise<FacilitatorResult<VerifyResponse>> {
     const read = readRequest(body, this.#opts.assets);
     if (read.kind === "malformed") {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const result = read.kind === "refused" ? read.refusal : await this.#verifySale(read.payment, seller, signal);
+    const result =
+      read.kind === "refused"
+        ? read.refusal
+        : await this.#verifySale(body, { ...caller, payment: read.payment }, signal);
     const isDuplicate = result.ok && (await this.#settlement.isClaimed(result.payment));
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
-    if (result.ok) attempt.excused();
+    if (result.ok) attempt.unpaid(verificationName(result.payment));
     else endRefused(attempt, result.code);
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
@@ -210,9 +231,15 @@ export class Facilitator {
   }
 
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
-  async #verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
-    const verified = await this.#checks.verifySale(payment, seller, signal);
-    return verified.ok ? ((await this.#budgets.refusal({ payment, seller })) ?? verified) : verified;
+  async #verifySale(body: Uint8Array, sale: PresentedSale, signal: AbortSignal): Promise<Verification> {
+    const { clock } = this.#modules;
+    const name = saleName(body, sale.seller);
+    const known = this.#verified.get(name, clock.monotonicMs());
+    if (known !== undefined) return known;
+    const verified = await this.#checks.verifySale(sale, signal);
+    const result = verified.ok ? ((await this.#budgets.refusal(sale)) ?? verified) : verified;
+    if (result.ok) this.#verified.set(name, result, clock.monotonicMs());
+    return result;
   }
 
   async #settleAs(
@@ -234,6 +261,7 @@ export class Facilitator {
     const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
     endSettling(this.#clients, attempt, settling);
     const { result } = settling;
+    if (isSuccess(result)) this.#clients.settled(verificationName(payment));
     if (isPending(result)) {
       this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
     }
@@ -254,7 +282,10 @@ export class Facilitator {
     if (!wasPending) return refusalError(refusal);
     const request = requestOf(read.payment, caller, body);
     const { result, id } = await this.#settlement.settle(request, this.#waitLimit(signal), refusal);
-    if (id !== undefined && result.kind === "answer" && result.body.success) this.#clients.settled(id);
+    if (id !== undefined && isSuccess(result)) {
+      this.#clients.settled(id);
+      this.#clients.settled(verificationName(request.payment));
+    }
     return result;
   }
 
@@ -274,6 +305,20 @@ export class Facilitator {
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
   const { client, seller, gone } = caller;
   return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, gone };
+}
+
+function isSuccess(result: FacilitatorResult<SettleResponse>): boolean {
+  return result.kind === "answer" && result.body.success;
+}
+
+/** Names the cost of a payment's verifications. */
+function verificationName(payment: DecodedPayment): string {
+  return `verify ${paymentName(payment)}`;
+}
+
+/** Names a verification by all that it depends on beside the chain. */
+function saleName(body: Uint8Array, seller: Seller | undefined): string {
+  return `${bytesToHex(sha256(body))} ${seller?.name ?? ""}`;
 }
 
 function paymentName(payment: DecodedPayment): string {
