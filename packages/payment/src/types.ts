@@ -98,7 +98,12 @@ export interface Verifier {
     known?: "payer" | "unknown",
   ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal>;
   /** Everything, in one round trip to the chain. `signer` is what {@link checkFree} said. */
-  checkChain(payment: DecodedPayment, signer: "payer" | "unknown", signal?: AbortSignal): Promise<Verification>;
+  checkChain(
+    payment: DecodedPayment,
+    signer: "payer" | "unknown",
+    signal?: AbortSignal,
+    client?: string,
+  ): Promise<Verification>;
   /** An account's balance, and which of these nonces are used or cancelled, in one block. */
   readFunds(account: FundsAccount, nonces: readonly `0x${string}`[]): Promise<PayerFundsReading>;
 }

@@ -53,7 +53,7 @@ const MOST_EARNED = 10_000;
 /** Longest wait for a token, however much was spent. */
 const LONGEST_WAIT_SECONDS = 60;
 const MAX_KEYS = 100_000;
-const MAX_PENDING = 10_000;
+const MAX_PENDING = 50_000;
 const PENDING_MS = 3_600_000;
 
 /**

@@ -1,5 +1,6 @@
 import {
   type Address,
+  bytesToHex,
   type Clock,
   type ErrorCode,
   errorRow,
@@ -8,6 +9,7 @@ import {
   type Metrics,
   type NetworkId,
 } from "@turnpike/base";
+import { sha256 } from "@turnpike/crypto";
 import { BoundedMap } from "../bounded-map.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
@@ -18,7 +20,7 @@ import type { EvmVerifier } from "../verify/verifier.ts";
 import { SaleBudgets } from "./budgets.ts";
 import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
-import { type PaymentCheckOptions, PaymentChecks, payerName } from "./payment-checks.ts";
+import { type PaymentCheckOptions, PaymentChecks, type PresentedSale, payerName } from "./payment-checks.ts";
 import { type FacilitatorAsset, readRequest } from "./request.ts";
 import {
   DUPLICATE_REASON,
@@ -67,6 +69,9 @@ export interface FacilitatorModules {
 /** Pending payments that are remembered: as many as {@link UnpaidLimit} does. */
 const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
+/** Good verifications that are remembered. While one is, the same request costs the chain nothing. */
+const VERIFIED = { maxEntries: 10_000, ttlMs: 2_000 };
+
 /** Refusals of a payment that a settlement, or its payer's others, may be the cause of. */
 const AFTER_SETTLEMENT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "PAYMENT_EXPIRED",
@@ -97,6 +102,8 @@ export class Facilitator {
   readonly #settlement: FacilitatorSettlement;
   /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
   readonly #pending = new BoundedMap<string, true>(PENDING);
+  /** By {@link saleName}. */
+  readonly #verified = new BoundedMap<string, Verification>(VERIFIED);
 
   #isLedgerReady = Promise.resolve(false);
   #readyUntilMs = Number.NEGATIVE_INFINITY;
@@ -121,7 +128,7 @@ export class Facilitator {
 
   /**
    * Verifies that a payment is valid and would be settled: when a settle request has claimed it, only for the caller that may
-   * still have its result. Nothing is claimed.
+   * still have its result. Nothing is claimed. It costs a token, which the payment's settlement gives back.
    */
   async verify(
     body: Uint8Array,
@@ -214,14 +221,17 @@ export class Facilitator {
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
     const verified =
-      read.kind === "refused" ? read.refusal : await this.#verifySale(read.payment, caller.seller, signal);
+      read.kind === "refused"
+        ? read.refusal
+        : await this.#verifySale(body, { payment: read.payment, client: caller.client, seller: caller.seller }, signal);
     const mayBeClaimed = read.kind === "read" && (verified.ok || AFTER_SETTLEMENT.has(verified.code));
     const claim = mayBeClaimed ? await this.#claimFor(read.payment, caller, body) : "none";
     const result = claim === "open" ? { ok: true as const } : verified;
     const isDuplicate = result.ok && claim === "duplicate";
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
-    if (result.ok) attempt.excused();
-    else endRefused(attempt, result.code);
+    if (!result.ok) endRefused(attempt, result.code);
+    else if (verified.ok) attempt.unpaid(verificationName(verified.payment));
+    else attempt.excused();
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
     if (isDuplicate) {
@@ -242,9 +252,15 @@ export class Facilitator {
   }
 
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
-  async #verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
-    const verified = await this.#checks.verifySale(payment, seller, signal);
-    return verified.ok ? ((await this.#budgets.refusal({ payment, seller })) ?? verified) : verified;
+  async #verifySale(body: Uint8Array, sale: PresentedSale, signal: AbortSignal): Promise<Verification> {
+    const { clock } = this.#modules;
+    const name = saleName(body, sale.seller);
+    const known = this.#verified.get(name, clock.monotonicMs());
+    if (known !== undefined) return known;
+    const verified = await this.#checks.verifySale(sale, signal);
+    const result = verified.ok ? ((await this.#budgets.refusal(sale)) ?? verified) : verified;
+    if (result.ok) this.#verified.set(name, result, clock.monotonicMs());
+    return result;
   }
 
   async #settleAs(
@@ -278,6 +294,7 @@ export class Facilitator {
       endSettling(this.#clients, attempt, settling);
       if (share !== undefined) endSettling(this.#payerShares, share, settling);
       const { result } = settling;
+      if (isSuccess(result)) this.#clients.settled(verificationName(payment));
       if (isPending(result)) {
         this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
       }
@@ -301,8 +318,9 @@ export class Facilitator {
     if (!wasPending) return refusalError(refusal);
     const request = requestOf(read.payment, caller, body);
     const { result, id } = await this.#settlement.settle(request, this.#waitLimit(signal), refusal);
-    if (id !== undefined && result.kind === "answer" && result.body.success) {
+    if (id !== undefined && isSuccess(result)) {
       this.#clients.settled(id);
+      this.#clients.settled(verificationName(request.payment));
       this.#payerShares.settled(id);
     }
     return result;
@@ -324,6 +342,20 @@ export class Facilitator {
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
   const { client, seller, end } = caller;
   return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, end };
+}
+
+function isSuccess(result: FacilitatorResult<SettleResponse>): boolean {
+  return result.kind === "answer" && result.body.success;
+}
+
+/** Names the cost of a payment's verifications. */
+function verificationName(payment: DecodedPayment): string {
+  return `verify ${paymentName(payment)}`;
+}
+
+/** Names a verification by all that it depends on beside the chain. */
+function saleName(body: Uint8Array, seller: Seller | undefined): string {
+  return `${bytesToHex(sha256(body))} ${seller?.name ?? ""}`;
 }
 
 function paymentName(payment: DecodedPayment): string {

@@ -15,6 +15,15 @@ export interface PaymentCheckOptions {
   readonly minAmountUnits: bigint;
 }
 
+/** A payment that a request brings. */
+export interface PresentedSale {
+  readonly payment: DecodedPayment;
+  /** The seller whose key the request has. */
+  readonly seller: Seller | undefined;
+  /** As limits count clients. */
+  readonly client: string;
+}
+
 /** Decides whether a payment is valid and would be settled here, at least cost first. */
 export class PaymentChecks {
   readonly #payToAllowed: readonly Address[] | undefined;
@@ -76,8 +85,7 @@ export class PaymentChecks {
 
   /** `signer` is whose signature it is, where that is known; `isFirst` is false when the payment is checked again. */
   async verify(
-    payment: DecodedPayment,
-    seller: Seller | undefined,
+    { payment, seller, client }: PresentedSale,
     signal: AbortSignal,
     isFirst = true,
     signer?: "payer" | "unknown",
@@ -88,13 +96,13 @@ export class PaymentChecks {
     if (!free.ok) return free;
     // Only the payer's own signature counts for it: with any other, a third party could have it refused.
     const waitSeconds = free.signer === "payer" && isFirst ? this.#payers.waitSeconds(payerName(payment)) : 0;
-    return waitSeconds > 0 ? rateLimited(waitSeconds) : this.#verifier.checkChain(payment, free.signer, signal);
+    return waitSeconds > 0 ? rateLimited(waitSeconds) : this.#verifier.checkChain(payment, free.signer, signal, client);
   }
 
   /** What a seller asks before its work: a payment that would not be settled for its cost is no good either. */
-  async verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
-    const verified = await this.verify(payment, seller, signal);
-    return verified.ok ? (this.unprofitable(verified, seller) ?? verified) : verified;
+  async verifySale(sale: PresentedSale, signal: AbortSignal): Promise<Verification> {
+    const verified = await this.verify(sale, signal);
+    return verified.ok ? (this.unprofitable(verified, sale.seller) ?? verified) : verified;
   }
 }
 

@@ -26,7 +26,7 @@ import type {
 import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limit.ts";
 import type { SaleBudgets } from "./budgets.ts";
 import type { CallerBinding } from "./caller.ts";
-import { type PaymentChecks, payerName } from "./payment-checks.ts";
+import { type PaymentChecks, type PresentedSale, payerName } from "./payment-checks.ts";
 import { type RequestEnd, ResultLease } from "./result-lease.ts";
 import {
   duplicateOf,
@@ -41,7 +41,7 @@ import {
   type SettleResponse,
   settleResultOf,
 } from "./results.ts";
-import type { Seller, Sellers } from "./sellers.ts";
+import type { Sellers } from "./sellers.ts";
 
 /** Modules of a {@link FacilitatorSettlement}, which owns none of them. */
 export interface FacilitatorSettlementModules {
@@ -58,13 +58,8 @@ export interface FacilitatorSettlementModules {
 }
 
 /** A payment, and the request that asks for its settlement. */
-export interface SettleRequest {
-  readonly payment: DecodedPayment;
+export interface SettleRequest extends PresentedSale {
   readonly binding: CallerBinding;
-  /** As limits count clients. */
-  readonly client: string;
-  /** The seller whose key the request has. */
-  readonly seller: Seller | undefined;
   readonly end: RequestEnd | undefined;
 }
 
@@ -131,13 +126,9 @@ export class FacilitatorSettlement {
   }
 
   /** Verifies for the first time. A chain that does not answer in time is our fault, and no fault of the program. */
-  async #verify(
-    { payment, seller }: SettleRequest,
-    limit: AbortSignal,
-    signer: "payer" | "unknown",
-  ): Promise<Verification> {
+  async #verify(request: SettleRequest, limit: AbortSignal, signer: "payer" | "unknown"): Promise<Verification> {
     try {
-      return await this.#modules.checks.verify(payment, seller, limit, true, signer);
+      return await this.#modules.checks.verify(request, limit, true, signer);
     } catch (error) {
       if (limit.aborted && !isAppError(error)) return { ok: false, code: "SETTLEMENT_UNAVAILABLE" };
       throw error;
@@ -294,7 +285,7 @@ export class FacilitatorSettlement {
     const funded = await this.#fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       mayWait: (refused) => this.#payerFunds.carry(refused),
-      verify: () => checks.verify(payment, seller, signal, false),
+      verify: () => checks.verify(request, signal, false),
       pollMs: CLAIM_POLL_MS,
       limit: () => signal,
     });

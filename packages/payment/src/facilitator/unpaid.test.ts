@@ -64,9 +64,15 @@ test("attack: settlements that do not pay are refused after the burst, for that 
   assert.equal((await to.post("settle", fresh())).said, "good");
 });
 
-test("attack: verifications that are refused, and requests that are none, count; those that are good do not", async () => {
+test("attack: verifications count, also good ones until they are settled, and so do requests that are none", async () => {
   await using to = await open({ unpaidPerClient: () => RULE });
-  assert.ok((await each(50, () => to.post("verify", fresh()))).every(({ said }) => said === "good"));
+  const sales = await each(50, async () => {
+    const body = fresh();
+    return [await to.post("verify", body), await to.post("settle", body)];
+  });
+  assert.ok(sales.flat().every(({ said }) => said === "good"));
+  for (const { said } of await each(50, () => to.post("verify", fresh())))
+    assert.equal(said, "good", "as many as it earned");
   to.bench.refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
   await each(10, () => to.post("verify", fresh()));
   assert.ok((await each(10, () => to.post("settle", "{}"))).every(({ status }) => status === 400));
@@ -338,4 +344,23 @@ test("attack: one payer at many clients has a part of the places", async () => {
   assert.equal(begun, 4);
   blocked.resolve();
   await Promise.all(flood);
+});
+
+test("attack: 64 good payments that one client verifies over and over, and never settles, are few checks and end in 429", async () => {
+  const clock = virtualClock();
+  await using to = await open({ clock, unpaidPerClient: () => ({ burst: 640, perSecond: 0.001 }) });
+  let checks = 0;
+  to.bench.onCheck = async () => void checks++;
+  const bodies = Array.from({ length: 64 }, () => fresh());
+  const rounds = await each(11, () => Promise.all(bodies.map((body) => to.post("verify", body))));
+  assert.ok(rounds.slice(0, 10).every((replies) => replies.every(({ said }) => said === "good")));
+  assert.ok(rounds[10]?.every(({ status }) => status === 429));
+  assert.equal(checks, 64, "answered from memory within two seconds");
+  clock.advance(2_001);
+  const other = { localAddress: "127.0.0.2" };
+  assert.equal((await to.post("verify", bodies[0] ?? assert.fail(), other)).said, "good");
+  assert.equal(checks, 65);
+  assert.equal((await to.post("settle", bodies[1] ?? assert.fail(), other)).said, "good");
+  assert.equal((await to.post("verify", bodies[1] ?? assert.fail(), other)).said, "duplicate_settlement");
+  assert.equal((await to.post("verify", fresh())).said, "good", "the settled one's verifications are given back");
 });

@@ -15,6 +15,8 @@ import { limited, payerName, type VerifyStep } from "./verify.ts";
 export interface Presented {
   readonly request: ParsedRequest;
   readonly payment: DecodedPayment;
+  /** Client that presents it, as limits count clients. */
+  readonly client?: string | undefined;
   /** Ends its waits. */
   readonly signal: AbortSignal;
   /** Gives its outcome to the copies that wait. */
@@ -56,7 +58,7 @@ export class ClaimStep {
     const { request, payment, signal } = presented;
     const unserved = offer.refusal();
     if (unserved !== undefined) return resolver.earlier(request, payment, unserved);
-    const { result: verified, isPayer } = await verifying.verify(payment, signal, true);
+    const { result: verified, isPayer } = await verifying.verify(payment, signal, true, offer.client);
     // A contract wallet's signature is known to be the payer's own once the chain has said so.
     const refuse = (refusal: PaymentRefusal): Promise<Admission> =>
       resolver.earlier(request, payment, refusal, isPayer || verified.ok);
@@ -98,7 +100,7 @@ export class ClaimStep {
   }
 
   async #claim(
-    { request, payment, signal, finish }: Presented,
+    { request, payment, client, signal, finish }: Presented,
     verified: VerifiedPayment,
     attempt: UnpaidAttempt,
     refuse: (refusal: PaymentRefusal) => Promise<Admission>,
@@ -109,7 +111,7 @@ export class ClaimStep {
     const funded = await this.#fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       mayWait: (refused) => this.#payerFunds.carry(refused),
-      verify: async () => (await verifying.verify(payment, signal, false)).result,
+      verify: async () => (await verifying.verify(payment, signal, false, client)).result,
       pollMs: this.#opts.pollMs,
       limit: () => AbortSignal.any([signal, resolver.waitLimit()]),
     });

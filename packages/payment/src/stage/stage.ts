@@ -75,7 +75,7 @@ export class X402PaymentStage implements PaymentStage {
 
     const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
     const admission = this.#claiming
-      .admit({ request, payment, signal, finish }, offer)
+      .admit({ request, payment, client: offer.client, signal, finish }, offer)
       .then((claim) => this.#reserved(claim, signal, offer.client));
     // Copies wait for the end of the first one's work; they never get `paid`, which would be a second run.
     const forCopies = admission.then(

@@ -31,9 +31,14 @@ export class VerifyStep {
 
   /**
    * Verifies; faults that are about us (a chain that does not answer) are refusals of that code. `isFirst`: it was not
-   * verified for this request before, so that its payer's limit counts.
+   * verified for this request before, so that its payer's limit counts. `client` presents it.
    */
-  async verify(payment: DecodedPayment, signal: AbortSignal, isFirst: boolean): Promise<PayerVerification> {
+  async verify(
+    payment: DecodedPayment,
+    signal: AbortSignal,
+    isFirst: boolean,
+    client?: string,
+  ): Promise<PayerVerification> {
     const { verifier, payers, log } = this.#parts;
     let isPayer = false;
     try {
@@ -43,7 +48,7 @@ export class VerifyStep {
       // Only the payer's own signature counts for it: with any other, a third party could have it refused.
       const waitSeconds = isPayer && isFirst ? payers.waitSeconds(payerName(payment)) : 0;
       if (waitSeconds > 0) return { result: limited(waitSeconds), isPayer };
-      return { result: await verifier.checkChain(payment, free.signer, signal), isPayer };
+      return { result: await verifier.checkChain(payment, free.signer, signal, client), isPayer };
     } catch (error) {
       if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
       log.warn({ code: error.code }, "a payment could not be verified");

@@ -81,13 +81,19 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     });
   }
 
-  async checkChain(payment: DecodedPayment, signer: Signer, signal?: AbortSignal): Promise<Verification> {
+  /** `client` is the one that presents the payment, as limits count clients: of checks of wallets it has its share. */
+  async checkChain(
+    payment: DecodedPayment,
+    signer: Signer,
+    signal?: AbortSignal,
+    client?: string,
+  ): Promise<Verification> {
     signal?.throwIfAborted();
     const { option } = payment;
     const key = `${signer} ${option.network} ${option.asset} ${bytesToHex(payment.payloadDigest)}`;
     let shared = this.#checking.get(key);
     if (shared === undefined) {
-      shared = this.#measured("chain", () => this.#checkChain(payment, signer)).finally(() =>
+      shared = this.#measured("chain", () => this.#checkChain(payment, signer, client)).finally(() =>
         this.#checking.delete(key),
       );
       this.#checking.set(key, shared);
@@ -174,7 +180,7 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     return signer === authorization.from.toLowerCase() ? "payer" : "unknown";
   }
 
-  async #checkChain(payment: DecodedPayment, signer: Signer): Promise<Verification> {
+  async #checkChain(payment: DecodedPayment, signer: Signer, client?: string): Promise<Verification> {
     const offer = this.#offerOf(payment.option);
     if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
     const { clock, backOff } = this.#modules;
@@ -189,11 +195,11 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
       const found = await offer.chain.eoa.check(payment);
       if (found !== "code") return found;
       this.#wallets.set(payer, true, clock.monotonicMs());
-      return asVerification(await checkWallet(payment, offer, signer));
+      return asVerification(await checkWallet(payment, offer, signer, client));
     }
     const refused = signer === "unknown" ? await refusalOfJunk(payment, offer.chain) : undefined;
     if (refused !== undefined) return refused;
-    const found = await checkWallet(payment, offer, signer);
+    const found = await checkWallet(payment, offer, signer, client);
     if (found !== "eoa") return found;
     this.#wallets.delete(payer);
     return asVerification(await offer.chain.eoa.check(payment));
@@ -225,8 +231,9 @@ function checkWallet(
   payment: DecodedPayment,
   { chain, separator }: Offer,
   signer: Signer,
+  client: string | undefined,
 ): Promise<Verification | "eoa"> {
-  return chain.wallet.check(payment, transferDigest(separator, payment.authorization), signer);
+  return chain.wallet.check(payment, transferDigest(separator, payment.authorization), signer, client);
 }
 
 /** Junk must not take the place of a wallet: an account without code, and without a way to it, vouches for no signature. */

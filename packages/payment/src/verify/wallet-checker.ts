@@ -13,6 +13,7 @@ import type { Ledger } from "../ledger-types.ts";
 import { paymentKey } from "../record.ts";
 import type { DecodedPayment, PayerKind, PaymentRefusal, Verification } from "../types.ts";
 import { boundGas, type CodeRun } from "./bounded-gas.ts";
+import { CheckQueue } from "./check-queue.ts";
 import { codeIn, pausedWallet, readSubjects } from "./payer-code.ts";
 import {
   blockCalls,
@@ -40,7 +41,7 @@ interface WalletCheckerOptions {
   readonly walletGas: number;
   /** Gas for a wallet's deployment and transfer together. */
   readonly deploymentGas: number;
-  /** Most checks at once: each is an exchange of its own, so that a hostile wallet spoils only its own. */
+  /** Maximum number of checks at once: each is an exchange of its own, so that a hostile wallet spoils only its own. */
   readonly maxChecks: number;
 }
 
@@ -61,6 +62,8 @@ interface WalletAnswer {
   readonly retry: () => Promise<boolean>;
 }
 
+/** Checks that run or wait, as a multiple of those at once. */
+const WAITING_SHARE = 4;
 // Intrinsic gas, calldata, and Multicall3's own.
 const GAS_BASE = 40_000;
 const GAS_READS = 200_000;
@@ -70,7 +73,7 @@ export class WalletChecker {
   readonly #opts: WalletCheckerOptions;
   readonly #access: ChainAccess;
   readonly #wallets: Pick<Ledger, "walletPauseSeconds"> | undefined;
-  #running = 0;
+  readonly #queue: CheckQueue;
 
   constructor(
     opts: WalletCheckerOptions,
@@ -79,6 +82,7 @@ export class WalletChecker {
     this.#opts = opts;
     this.#access = modules.access;
     this.#wallets = modules.wallets;
+    this.#queue = new CheckQueue({ maxRunning: opts.maxChecks, maxChecks: opts.maxChecks * WAITING_SHARE });
   }
 
   /** True when this factory, in lower case, may deploy a payer's wallet. */
@@ -87,14 +91,16 @@ export class WalletChecker {
   }
 
   /** `eoa` when the payer has no code after all and the signature is its own. */
-  async check(payment: DecodedPayment, digest: Uint8Array, signer: "payer" | "unknown"): Promise<Verification | "eoa"> {
-    if (this.#running >= this.#opts.maxChecks) return refuse("OVERLOADED");
-    this.#running++;
-    try {
-      return await this.#check(payment, digest, signer);
-    } finally {
-      this.#running--;
-    }
+  async check(
+    payment: DecodedPayment,
+    digest: Uint8Array,
+    signer: "payer" | "unknown",
+    client?: string,
+  ): Promise<Verification | "eoa"> {
+    const payer = `payer ${payment.authorization.from.toLowerCase()}`;
+    const result = await this.#queue.run({ client, payer }, () => this.#check(payment, digest, signer));
+    if (result === "all") return refuse("OVERLOADED");
+    return result === "each" ? refuse("PAYMENT_RATE_LIMITED") : result;
   }
 
   async #check(
