@@ -27,7 +27,7 @@ export const relaysOfPart = new Collection({
 /** Relays by the height of the block that settled the last of an end's sessions, and service, until a block moves its difficulty. */
 export const dueDifficulties = new Collection({
   module: TOKENOMICS_MODULE,
-  prefix: Uint8Array.of(2),
+  prefix: Uint8Array.of(3),
   key: pairCodec(uint64Codec, textCodec),
   value: uint64Codec,
 });
