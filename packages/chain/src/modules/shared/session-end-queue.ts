@@ -15,7 +15,7 @@ import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state
  * Maximum number of items of a queue that a block handles, whether they leave or wait for a claim. A full block's transactions can
  * begin some 7,000; the bytes of their events bound it, too.
  */
-export const MAX_ENDS_PER_BLOCK = 5_000;
+const MAX_ENDS_PER_BLOCK = 5_000;
 
 /** Key of an item: the last height of the session in which its unbonding or transfer began, and its address. */
 export type QueueKey = readonly [since: bigint, address: string];
