@@ -30,15 +30,25 @@ export const MERCHANTS = [
 const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
-function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft" | "onCheck">) {
+function standInVerifier(
+  bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "gas" | "hasLeft" | "onCheck">,
+) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
       await bench().onCheck?.();
-      const { refusal, fault, balance } = bench();
+      const { refusal, fault, balance, gas } = bench();
       if (fault !== undefined) throw fault;
-      const good = { ok: true as const, payment, kind: "eoa" as const, balance, blockNumber: 1n };
+      const kind = gas === undefined ? ("eoa" as const) : ("erc1271" as const);
+      const good = {
+        ok: true as const,
+        payment,
+        kind,
+        ...(gas === undefined ? {} : { gas }),
+        balance,
+        blockNumber: 1n,
+      };
       return refusal ?? { ...good, chainTimeSeconds: Date.now() / 1_000 };
     },
     readFunds: async (_account: unknown, nonces: readonly string[]) => {
@@ -115,6 +125,8 @@ export interface FacilitatorBench {
   onCheck: (() => Promise<void>) | undefined;
   /** Balance of every payer. */
   balance: bigint;
+  /** Estimated gas of every settlement, whose payers are contract wallets then. */
+  gas: bigint | undefined;
   /** Nonces that the chain has used. */
   readonly hasLeft: Set<string>;
 }
@@ -145,6 +157,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     fault: undefined,
     onCheck: undefined,
     balance: 1_000_000n,
+    gas: undefined,
     hasLeft: new Set(),
   };
   return bench;

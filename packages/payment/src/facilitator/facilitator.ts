@@ -212,7 +212,7 @@ export class Facilitator {
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
   async #verifySale(payment: DecodedPayment, seller: Seller | undefined, signal: AbortSignal): Promise<Verification> {
     const verified = await this.#checks.verifySale(payment, seller, signal);
-    return verified.ok ? ((await this.#budgets.refusal({ payment, seller })) ?? verified) : verified;
+    return verified.ok ? ((await this.#budgets.refusal({ payment, seller, gas: verified.gas })) ?? verified) : verified;
   }
 
   async #settleAs(
