@@ -224,7 +224,7 @@ export const SELLER = entry(
         minimum: 1,
         maximum: 1_000_000_000,
         description:
-          "Its settlements a day of one payer; more are answered 429. Default: a tenth of `settlementsPerDay`.",
+          "Its settlements a day of one payer; more are answered 429. No default: a tenth of `settlementsPerDay`.",
       }),
     ),
     priceUsd: Type.Optional(
