@@ -279,12 +279,15 @@ export interface Ledger extends AsyncDisposable {
    * without either, for the first request of all, since no request was to have this result yet.
    */
   takeResult(id: SettlementId, isFirst: boolean): Promise<boolean>;
-  /** Takes one settlement out of each budget of today, or out of none: then returns the name of the first one that is used up. */
-  takeBudgets(budgets: readonly SettlementBudget[]): Promise<string | undefined>;
-  /** Gives a settlement that was not sent back to the budgets of these names. */
-  returnBudgets(names: readonly string[]): Promise<void>;
-  /** The name of the first budget of today that is used up; takes nothing. */
-  usedUpBudget(budgets: readonly SettlementBudget[]): Promise<string | undefined>;
+  /**
+   * Takes units, one by default, out of each budget of today, or out of none: then returns the name of the first one that has
+   * fewer left. A unit is the settlement of a plain payment.
+   */
+  takeBudgets(budgets: readonly SettlementBudget[], units?: number): Promise<string | undefined>;
+  /** Gives units back to the budgets of these names. */
+  returnBudgets(names: readonly string[], units?: number): Promise<void>;
+  /** The name of a budget of today that has fewer units left; takes nothing. */
+  usedUpBudget(budgets: readonly SettlementBudget[], units?: number): Promise<string | undefined>;
   /**
    * Takes one of the places of settlements that run such an account's code; it is free again when the payment ends. Without
    * classes it takes none, and only says whether the payment's transaction was mined without settling it.

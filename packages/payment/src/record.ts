@@ -87,7 +87,7 @@ export function windowMsOf({ payment, chainTimeSeconds }: VerifiedPayment): numb
 
 /** What a settler is asked of a payment before it is claimed, for a call of `workMs` at most. */
 export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
-  const { option, authorization } = verified.payment;
+  const { option, authorization, signature } = verified.payment;
   return {
     network: option.network,
     asset: option.asset,
@@ -96,6 +96,7 @@ export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
     kind: verified.kind,
     value: authorization.value,
     gas: verified.gas,
+    signatureBytes: signature.length,
     spareMs: windowMsOf(verified) - workMs,
   };
 }

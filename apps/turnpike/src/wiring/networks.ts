@@ -100,6 +100,7 @@ export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): 
         deploymentGas: relayer.gasPerDeployment,
       };
     }),
+    maxSignatureBytes: config.payment.maxSignatureBytes,
     workers: config.payment.verifyThreads,
   };
 }

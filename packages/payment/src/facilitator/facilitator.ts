@@ -258,7 +258,7 @@ export class Facilitator {
     const known = this.#verified.get(name, clock.monotonicMs());
     if (known !== undefined) return known;
     const verified = await this.#checks.verifySale(sale, signal);
-    const result = verified.ok ? ((await this.#budgets.refusal(sale)) ?? verified) : verified;
+    const result = verified.ok ? ((await this.#budgets.refusal({ ...sale, gas: verified.gas })) ?? verified) : verified;
     if (result.ok) this.#verified.set(name, result, clock.monotonicMs());
     return result;
   }

@@ -256,20 +256,24 @@ export class FacilitatorSettlement {
   /** Claims and settles within the day's budgets of the payer, the receiver and the seller. */
   async #claimInBudget(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
     const { ledger, budgets, log } = this.#modules;
-    const budget = await budgets.take(request);
+    const { payment, seller } = request;
+    const sale = { payment, seller, gas: verified.gas };
+    const budget = await budgets.take(sale);
     if (!budget.ok) return this.#refuse(request, budget, signal);
     let isSent = true;
+    let isFailed = false;
     try {
       const settling = await this.#claim(verified, request, signal);
       const isReleased = async (id: SettlementId): Promise<boolean> => (await ledger.get(id))?.state === "released";
       const { result, id, isOwn = false } = settling;
       const isOpen = result.kind === "answer" && (result.body.success || isPending(result));
+      isFailed = isOwn && result.kind === "answer" && !isOpen;
       isSent = isOwn && id !== undefined && (isOpen || !(await isReleased(id)));
       return settling;
     } finally {
       // A fault leaves it taken: whether the settlement was sent is not known.
-      if (!isSent) {
-        await budgets.giveBack(request).catch((error: unknown) => {
+      if (!isSent || isFailed) {
+        await budgets.giveBack(sale, isSent).catch((error: unknown) => {
           log.warn({ code: failureCode(error) }, "a settlement could not be given back to its budgets");
         });
       }

@@ -102,6 +102,8 @@ const BEFORE_0015 = `
   drop function fail_plain(text, text, text, text, bigint, boolean);
   drop function credit_plain(bigint[]);
   drop function vouched_for(text, text[]);
+  drop function take_budgets(text[], bigint[], bigint);
+  drop function return_budgets(text[], bigint);
   drop table wallet_runs, wallet_risks;
   alter table payments drop column placed;`;
 
@@ -123,7 +125,7 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
-      "0020-plain-places.sql",
+      "0020-settlement-bounds.sql",
       "0021-result-leases.sql",
       "0022-admissions-in-bulk.sql",
     ]);

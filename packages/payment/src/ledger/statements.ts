@@ -214,13 +214,14 @@ export function ledgerStatements(schema: string) {
       `insert into ${s}.open_results as r (settlement, is_open) values ($1, false)
         on conflict (settlement) do update set is_open = false, holder = null where ${openResult} returning settlement`,
     ),
-    takeBudgets: write("takeBudgets", `select ${s}.take_budgets($1, $2) as used_up`),
-    returnBudgets: write("returnBudgets", `select ${s}.return_budgets($1)`),
+    takeBudgets: write("takeBudgets", `select ${s}.take_budgets($1, $2, $3) as used_up`),
+    returnBudgets: write("returnBudgets", `select ${s}.return_budgets($1, $2)`),
     usedUpBudget: read(
       "usedUpBudget",
       `select b.name from unnest($1::text[], $2::bigint[]) with ordinality as w (name, most, place)
         join ${s}.settlement_budgets b on b.name = w.name
-        where b.taken >= w.most and b.day = (clock_timestamp() at time zone 'UTC')::date order by w.place limit 1`,
+        where b.taken + $3 > w.most and b.day = (clock_timestamp() at time zone 'UTC')::date
+        union all select w.name from unnest($1::text[], $2::bigint[]) as w (name, most) where $3 > w.most limit 1`,
     ),
     admitWallets: write(
       "admitWallets",

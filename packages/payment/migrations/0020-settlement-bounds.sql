@@ -1,6 +1,6 @@
 -- Places of payments that run no code: one account can fail all of its payments that are in flight by one transfer of its funds.
 -- An account that never paid has eight in flight, and one more for each that it has settled since its last failure. And what
--- bounds wallets of unknown code bounds none whose code has settled much more than it has lost.
+-- bounds wallets of unknown code bounds none whose code has settled much more than it has lost. And budgets count gas.
 
 -- In the order in which payments are settled, so that gateways that still run wait instead of standing in its way.
 lock table relayers, holders, payments, batches, transactions in access exclusive mode;
@@ -15,10 +15,10 @@ alter table wallet_risks add column resending text;
 -- Its code's subjects had settled much more than they had lost.
 alter table wallet_runs add column is_vouched boolean not null default false;
 
--- Places of a plain account that are free, without what this payment has.
+-- Places of a plain account that are free, without what this payment has. Its callers set the search path, and that plans use
+-- indexes, which would take its time again for each payer of a claim.
 create function plain_places(p_network text, p_asset text, p_payer text, p_payment text) returns integer
-language plpgsql stable set search_path from current
-set enable_seqscan to off as $$
+language plpgsql stable as $$
 declare
   first_places constant integer := 8;
   max_places constant integer := 500;
@@ -441,4 +441,41 @@ begin
     where network = run.network and (subject = any (run.subjects) or subject = run.payer
       or subject = 'all' and not run.is_vouched);
 end
+$$;
+
+-- Takes so many units out of each budget, or out of none: then it returns the name of the first one that has fewer left. A unit is
+-- a plain payment's settlement.
+create function take_budgets(p_names text[], p_limits bigint[], p_units bigint) returns text
+language plpgsql security definer set search_path from current as $$
+declare
+  today date := (clock_timestamp() at time zone 'UTC')::date;
+  used_up text;
+begin
+  -- In one order, so that two requests never wait for each other.
+  insert into settlement_budgets as budget (name, day, taken)
+  select name, today, 0 from unnest(p_names) as wanted (name) order by name
+  on conflict (name) do update set day = today, taken = case when budget.day = today then budget.taken else 0 end;
+  select wanted.name into used_up
+  from unnest(p_names, p_limits) with ordinality as wanted (name, most, place)
+  join settlement_budgets budget on budget.name = wanted.name
+  where budget.taken + p_units > wanted.most order by wanted.place limit 1;
+  if used_up is null then
+    update settlement_budgets set taken = taken + p_units where name = any (p_names);
+  end if;
+  -- Last, and without a wait: this transaction has its locks.
+  delete from settlement_budgets where name in (
+    select name from settlement_budgets where day < today order by day limit 100 for update skip locked
+  );
+  return used_up;
+end
+$$;
+
+-- Gives units back to the budgets of today.
+create function return_budgets(p_names text[], p_units bigint) returns void
+language sql security definer set search_path from current as $$
+  with held as (
+    select name from settlement_budgets where name = any (p_names) order by name for update
+  )
+  update settlement_budgets budget set taken = greatest(budget.taken - p_units, 0)
+  from held where budget.name = held.name and budget.day = (clock_timestamp() at time zone 'UTC')::date;
 $$;
