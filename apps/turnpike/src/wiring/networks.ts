@@ -3,6 +3,7 @@ import { type Config, type NetworkConfig, networkRelayer, type PrivateKey, readS
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
   AnchoredRpc,
+  type ChainRules,
   chainIdOf,
   type EngineNetwork,
   type EngineOptions,
@@ -67,6 +68,11 @@ export function openChains(
     }),
   );
 }
+
+/** Seconds by which clocks may differ where a block's time ends a payment; development chains have their time moved. */
+const MAX_LEAD_SECONDS = 60;
+const maxLead = ({ localnet }: Config): Pick<ChainRules, "maxLeadSeconds"> =>
+  localnet ? {} : { maxLeadSeconds: MAX_LEAD_SECONDS };
 
 /** Relayer keys by network. */
 export type NetworkKeys = ReadonlyMap<string, readonly PrivateKey[]>;
@@ -159,6 +165,7 @@ function engineNetwork(
     network: idOf(network),
     confirmations: network.confirmations,
     finalityBlocks: network.finalityBlocks,
+    ...maxLead(config),
     blockTimeSeconds: network.blockTimeSeconds,
     multicall3: network.multicall3,
     relayerKeys: keys.flatMap((key) => hexToBytes(key, 32) ?? []),
@@ -245,6 +252,7 @@ export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSet
       network: idOf(chain),
       confirmations: chain.confirmations,
       finalityBlocks: chain.finalityBlocks,
+      ...maxLead(config),
       blockTimeSeconds: chain.blockTimeSeconds,
       receivers: receiversOf(config, chain.network),
       assets: config.payment.networks

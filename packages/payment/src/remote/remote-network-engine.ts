@@ -90,8 +90,8 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     this.#rpc = rpc;
     const chain = new RpcSettlementChain(rpc, net);
     this.#chain = chain;
-    this.#resolver = new Resolver(net, { chain, ledger, waiters, log, metrics, faults });
-    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, log, metrics });
+    this.#resolver = new Resolver(net, { chain, ledger, waiters, clock, log, metrics, faults });
+    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, clock, log, metrics });
     const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
     this.#idleMs = Math.max(slowestMs, 2_000);
     this.#pacer = new PollPacer(slowestMs, this.#idleMs);
