@@ -2,6 +2,7 @@ import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } fr
 import { type Config, type NetworkConfig, networkRelayer, type PrivateKey, readSellerKey } from "@turnpike/config";
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
+  type Anchor,
   AnchoredRpc,
   type ChainRules,
   chainIdOf,
@@ -9,6 +10,7 @@ import {
   type EngineOptions,
   type EvmRpc,
   EvmRpcClient,
+  type Ledger,
   PRICE_DECIMALS,
   type ProfitRule,
   type RemoteSettlerOptions,
@@ -58,13 +60,19 @@ export function requireNetworks(config: Config, role: LedgerRole): void {
 /** One connection for each chain. */
 export function openChains(
   config: Config,
-  modules: Pick<PartModules, "log" | "metrics">,
+  modules: Pick<PartModules, "log" | "metrics"> & { readonly ledger?: Pick<Ledger, "newestFinal"> },
 ): ReadonlyMap<NetworkId, EvmRpc> {
   const timeoutMs = config.payment.rpcTimeoutMs;
   return new Map(
     chains(config).map((network) => {
       const opts = { urls: network.rpcUrls, timeoutMs, expectedChainId: chainIdOf(network.network) };
-      return [idOf(network), new AnchoredRpc(new EvmRpcClient(opts, modules), network.finalityBlocks)];
+      // A development chain may be made anew.
+      const ledger = config.localnet ? undefined : modules.ledger;
+      const first = async (): Promise<Anchor | undefined> => {
+        const block = await ledger?.newestFinal(idOf(network));
+        return block && { number: block.blockNumber, hash: block.blockHash };
+      };
+      return [idOf(network), new AnchoredRpc(new EvmRpcClient(opts, modules), network.finalityBlocks, first)];
     }),
   );
 }
