@@ -236,6 +236,8 @@ export interface Ledger extends AsyncDisposable {
   unfinalBlocks(network: NetworkId, limit: number, before?: BlockName): Promise<readonly BlockName[]>;
   /** Settled payments of such a block. */
   unfinalIn(network: NetworkId, block: BlockName, limit: number): Promise<readonly PaymentRecord[]>;
+  /** The newest block of recent settlements that was final when it was looked at last. */
+  newestFinal(network: NetworkId): Promise<BlockName | undefined>;
   /** Notes that the settlements of these blocks are final. */
   finalise(network: NetworkId, blocks: readonly BlockName[]): Promise<void>;
   /** Released, failed and disputed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */

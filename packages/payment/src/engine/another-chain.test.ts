@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
-import { isAppError, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { AppError, isAppError, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { deployTestToken, devRpc, startAnvil } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import { ANSWER, claim, NETWORK, openOwnBed, PRICE, stateOf, timeLimit } from "../../test/engine-fixtures.ts";
-import { testServer } from "../../test/ledger-fixtures.ts";
+import { claimed, newAnswer, newEvidence, newLedger, testServer } from "../../test/ledger-fixtures.ts";
 import { harnessOn, verdict, verify } from "../../test/verifier-fixtures.ts";
 import { AnchoredRpc } from "../evm/anchored-rpc.ts";
 import { EvmRpcClient, type RpcCall } from "../evm/rpc.ts";
@@ -153,4 +153,37 @@ test("a block of another chain is never taken for the next anchor", async () => 
   await anchored.call("a", []);
   state.fork = "b";
   await assert.rejects(anchored.call("a", []), refused("another chain"));
+});
+
+test("attack: a process that starts while another chain is behind the URL has the ledger's final block as its anchor", async () => {
+  const { state, rpc } = nodeOf();
+  let reads = 0;
+  const first = async () => {
+    if (++reads === 1) throw new AppError("LEDGER_UNAVAILABLE");
+    return { number: 90n, hash: `0xa${90n.toString(16).padStart(63, "0")}` };
+  };
+  const anchored = new AnchoredRpc(rpc, 10, first);
+  state.fork = "b";
+  await assert.rejects(anchored.call("a", []), { code: "LEDGER_UNAVAILABLE" });
+  anchored.saw(100n);
+  await assert.rejects(anchored.batch([{ method: "a", params: [] }]), refused("another chain"));
+  state.fork = "a";
+  assert.deepEqual(await anchored.call("a", []), { ok: true, result: "0x1" });
+  assert.equal(reads, 2);
+});
+
+test("the ledger's newest final block is that of its last settlement which is final", async () => {
+  await using ledger = await newLedger(server());
+  assert.equal(await ledger.newestFinal(NETWORK), undefined);
+  const blocks = [newEvidence(), newEvidence()];
+  for (const [at, evidence] of blocks.entries()) {
+    const id = await claimed(ledger);
+    await ledger.journalSubmission(id, newAnswer());
+    await ledger.settled(id, { ...evidence, blockNumber: BigInt(5 + at) });
+  }
+  const [first] = blocks;
+  assert.ok(first !== undefined);
+  const block = { blockNumber: 5n, blockHash: first.blockHash };
+  await ledger.finalise(NETWORK, [block]);
+  assert.deepEqual(await ledger.newestFinal(NETWORK), block);
 });

@@ -157,11 +157,12 @@ export class NetworkEngine implements AsyncDisposable {
         this.#scheduler.schedule();
       },
     });
-    const resolver = new Resolver(net, { chain, ledger, waiters: this.#waiters, log, metrics, faults });
+    const resolver = new Resolver(net, { chain, ledger, waiters: this.#waiters, clock, log, metrics, faults });
     this.#reconciler = new Reconciler(net, {
       chain,
       ledger,
       resolver,
+      clock,
       log,
       metrics,
       resend: (payment) => this.#resender.resend(payment),

@@ -178,6 +178,7 @@ function ledgerOf(
     unresolved: (query) => lists.unresolved(query),
     unfinalBlocks: (network, limit, before) => lists.unfinalBlocks(network, limit, before),
     unfinalIn: (network, block, limit) => lists.unfinalIn(network, block, limit),
+    newestFinal: (network) => lists.newestFinal(network),
     finalise: (network, blocks) => lists.finalise(network, blocks),
     unswept: (network, chainTimeSeconds, limit) => lists.unswept(network, chainTimeSeconds, limit),
     swept: (ids, isKept) => lists.swept(ids, isKept),

@@ -1,5 +1,5 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { failureCode, type SettlementId } from "@turnpike/base";
-import { pause } from "../engine/waiters.ts";
 import { createGroup } from "./group.ts";
 import { committing, type LedgerParts } from "./parts.ts";
 
@@ -88,13 +88,14 @@ export class OpenResults implements AsyncDisposable {
 
   async #closeForever(): Promise<void> {
     const { signal } = this.#stopping;
-    await pause(CLOSE_EVERY_MS, signal);
+    const pause = (ms: number): Promise<void> => wait(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    await pause(CLOSE_EVERY_MS);
     while (this.#closing.size > 0 && !signal.aborted) {
       try {
         await this.#close();
       } catch (error) {
         this.#parts.log.warn({ code: failureCode(error) }, "answered results could not be recorded");
-        await pause(CLOSE_AGAIN_MS, signal);
+        await pause(CLOSE_AGAIN_MS);
       }
     }
   }

@@ -163,6 +163,14 @@ export function ledgerStatements(schema: string) {
             order by p.seq for update of p skip locked
         ) update ${s}.payments set final = true from due where payments.seq = due.seq`,
     ),
+    // Among the newest payments, of a week: nodes may have pruned older blocks.
+    newestFinal: read(
+      "newestFinal",
+      `select block_number::text as block_number, block_hash from (
+          select network, final, block_number, block_hash, updated_at from ${s}.payments order by seq desc limit 10000) p
+        where network = $1 and final and block_hash is not null and updated_at > clock_timestamp() - interval '7 days'
+        order by p.block_number desc limit 1`,
+    ),
     unswept: read(
       "unswept",
       `select ${p} from ${s}.payments p

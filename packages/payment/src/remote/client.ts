@@ -31,6 +31,8 @@ const HASH = /^0x[0-9a-fA-F]{64}$/;
 const DENIED: ReadonlySet<number> = new Set([401, 403]);
 /** Time to connect: well below that of a request, so that a time-out of the request is that of its answer. */
 const CONNECT_TIMEOUT_MS = 5_000;
+/** Time for a look at a facilitator, which has nothing to settle. */
+const STANDING_TIMEOUT_MS = 10_000;
 const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
 
 /** Where a facilitator is, and bounds of one request to it. */
@@ -65,7 +67,7 @@ export class FacilitatorClient implements AsyncDisposable {
     this.#networks = networks;
     const connect = { timeout: Math.min(CONNECT_TIMEOUT_MS, opts.timeoutMs / 2) };
     this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect });
-    this.#standingPool = new Pool(url.origin, { connections: 1, connect });
+    this.#standingPool = new Pool(url.origin, { connections: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
     const base = trimEndOf(url.pathname, "/");
     this.#settlePath = `${base}/settle${url.search}`;
     this.#verifyPath = `${base}/verify${url.search}`;
@@ -104,9 +106,9 @@ export class FacilitatorClient implements AsyncDisposable {
     return this.#headers.authorization !== undefined;
   }
 
-  /** By `GET /supported` and a `POST /verify` of nothing. Never throws, and never takes longer than its time-out. */
+  /** By `GET /supported` and a `POST /verify` of nothing. Never throws, and never takes longer than ten seconds. */
   async standing(signal: AbortSignal): Promise<FacilitatorStanding> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.timeoutMs)]);
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(STANDING_TIMEOUT_MS)]);
     try {
       const response = await this.#standingPool.request({ path: this.#supportedPath, method: "GET", signal: limit });
       const body = await readBody(response, this.#opts.maxAnswerBytes);

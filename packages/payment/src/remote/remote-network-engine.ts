@@ -16,7 +16,7 @@ import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { PaymentRecord } from "../types.ts";
 import { isFarAhead } from "../verify/chain-time.ts";
-import type { AskLane } from "./ask-lane.ts";
+import type { AskQueue } from "./ask-queue.ts";
 import type { FacilitatorAnswer, FacilitatorClient, FacilitatorStanding } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 
@@ -25,7 +25,7 @@ export interface RemoteNetworkModules extends RemoteSettlerModules {
   readonly client: FacilitatorClient;
   readonly waiters: Waiters;
   /** Places for the first request about each payment, and for repeated ones. */
-  readonly lanes: { readonly first: AskLane; readonly again: AskLane };
+  readonly queues: { readonly first: AskQueue; readonly again: AskQueue };
 }
 
 /** A submitted payment that is followed to its end. */
@@ -90,8 +90,8 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     this.#rpc = rpc;
     const chain = new RpcSettlementChain(rpc, net);
     this.#chain = chain;
-    this.#resolver = new Resolver(net, { chain, ledger, waiters, log, metrics, faults });
-    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, log, metrics });
+    this.#resolver = new Resolver(net, { chain, ledger, waiters, clock, log, metrics, faults });
+    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, clock, log, metrics });
     const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
     this.#idleMs = Math.max(slowestMs, 2_000);
     this.#pacer = new PollPacer(slowestMs, this.#idleMs);
@@ -170,16 +170,16 @@ export class RemoteNetworkEngine implements AsyncDisposable {
    * Nothing is asked about a payment that our own node shows as hopeless: each request has its price there.
    */
   async #askUntilEnd(entry: Watched): Promise<void> {
-    const { lanes } = this.#modules;
+    const { queues } = this.#modules;
     const { payment } = entry;
     const { signal } = this.#stopping;
     const isOver = (): boolean => signal.aborted || this.#watched.get(payment.id) !== entry;
-    let lane = lanes.first;
+    let queue = queues.first;
     for (let delayMs = FIRST_PAUSE_MS; ; delayMs = Math.min(delayMs * 2, LONGEST_PAUSE_MS)) {
-      await lane.run(payment.key.from, signal, async (limit) => {
+      await queue.run(payment.key.from, signal, async (limit) => {
         if (!isOver() && entry.hopeless === undefined) await this.#askOnce(entry, limit);
       });
-      lane = lanes.again;
+      queue = queues.again;
       if (isOver()) return;
       await pause(delayMs, signal);
       await entry.hopeless?.promise;

@@ -2,7 +2,7 @@ import { AppError, isAppError, type NetworkId, type SettlementId } from "@turnpi
 import { pause, Waiters, within } from "../engine/waiters.ts";
 import type { Settler } from "../settler.ts";
 import type { Evidence, PaymentRecord, StoredAnswer } from "../types.ts";
-import { AskLane } from "./ask-lane.ts";
+import { AskQueue } from "./ask-queue.ts";
 import { FacilitatorClient } from "./client.ts";
 import type { RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 import { RemoteNetworkEngine } from "./remote-network-engine.ts";
@@ -51,8 +51,8 @@ class RemoteSettler implements Settler {
       new Map(networks.map((network) => [network.network, network])),
     );
     this.#client = client;
-    const lanes = { first: new AskLane(FIRST_ASKS, modules), again: new AskLane(REPEATED_ASKS, modules) };
-    const all = { ...modules, client, waiters: this.#waiters, lanes };
+    const queues = { first: new AskQueue(FIRST_ASKS, modules), again: new AskQueue(REPEATED_ASKS, modules) };
+    const all = { ...modules, client, waiters: this.#waiters, queues };
     this.#engines = new Map(networks.map((net) => [net.network, new RemoteNetworkEngine(opts, net, all)]));
     this.networks = [...this.#engines.keys()];
   }

@@ -13,7 +13,7 @@ const MAX_SAMPLES = 64;
 /** Time for which blocks stay below the newest number until they count as those of another chain, or of an earlier answer's end. */
 const FALLEN_MS = 60_000;
 /** Maximum seconds of a block's time before the machine's clock. */
-export const MAX_LEAD_SECONDS = 900;
+const MAX_LEAD_SECONDS = 900;
 
 /**
  * Estimates a chain's time as the monotonic clock plus an offset learnt from its blocks. The chain's time is never

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { systemClock } from "@turnpike/base";
-import { AskLane } from "./ask-lane.ts";
+import { AskQueue } from "./ask-queue.ts";
 
 const forever = new AbortController().signal;
 
 /** A request that lasts until it is ended, or its place is to be released early. */
-function asks(lane: AskLane) {
+function asks(queue: AskQueue) {
   const started: string[] = [];
   const ends = new Map<string, () => void>();
   const ask = (payer: string, name: string): Promise<boolean> =>
-    lane.run(payer, forever, (signal) => {
+    queue.run(payer, forever, (signal) => {
       started.push(name);
       return new Promise<boolean>((resolve) => {
         ends.set(name, () => resolve(true));
@@ -22,7 +22,7 @@ function asks(lane: AskLane) {
 
 test("payers have a share each and are served round-robin", async () => {
   const { started, ask, end } = asks(
-    new AskLane({ maxAtOnce: 3, maxEach: 2, yieldAfterMs: 60_000 }, { clock: systemClock }),
+    new AskQueue({ maxAtOnce: 3, maxEach: 2, yieldAfterMs: 60_000 }, { clock: systemClock }),
   );
   const names = ["a1", "a2", "a3", "a4", "b1", "b2", "c1"];
   const results = names.map((name) => ask(name.slice(0, 1), name));
@@ -43,7 +43,7 @@ test("payers have a share each and are served round-robin", async () => {
 
 test("attack: requests that stay open give their places up once another payer's waits", async () => {
   const { started, ask, end } = asks(
-    new AskLane({ maxAtOnce: 2, maxEach: 2, yieldAfterMs: 20 }, { clock: systemClock }),
+    new AskQueue({ maxAtOnce: 2, maxEach: 2, yieldAfterMs: 20 }, { clock: systemClock }),
   );
   const held = [ask("a", "a1"), ask("a", "a2")];
   const waiting = ask("b", "b1");
@@ -56,9 +56,9 @@ test("attack: requests that stay open give their places up once another payer's 
 });
 
 test("a request holds its place for a time, which bounds their rate", async () => {
-  const lane = new AskLane({ maxAtOnce: 1, maxEach: 1, yieldAfterMs: 60_000, minHoldMs: 30 }, { clock: systemClock });
+  const queue = new AskQueue({ maxAtOnce: 1, maxEach: 1, yieldAfterMs: 60_000, minHoldMs: 30 }, { clock: systemClock });
   const startedMs: number[] = [];
-  const ask = () => lane.run("a", forever, async () => startedMs.push(performance.now()));
+  const ask = () => queue.run("a", forever, async () => startedMs.push(performance.now()));
   await Promise.all([ask(), ask(), ask()]);
   const [first = 0, , third = 0] = startedMs;
   assert.ok(third - first >= 58, `${third - first} ms`);

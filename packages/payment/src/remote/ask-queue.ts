@@ -1,7 +1,7 @@
 import type { Clock } from "@turnpike/base";
 
-/** Bounds of an {@link AskLane}. */
-export interface AskLaneOptions {
+/** Bounds of an {@link AskQueue}. */
+export interface AskQueueOptions {
   /** Maximum requests under way at once. */
   readonly maxAtOnce: number;
   /** Maximum requests under way at once for payments of one payer. */
@@ -28,15 +28,15 @@ interface Running {
  * Places for requests about payments. Payers are served round-robin, each with a share, and a request that has lasted for long
  * ends when another waits: a payer can make settlements stay pending, and each would hold a place until the facilitator answers.
  */
-export class AskLane {
-  readonly #opts: AskLaneOptions;
+export class AskQueue {
+  readonly #opts: AskQueueOptions;
   readonly #clock: Clock;
   /** Payers with requests, the next first. */
   readonly #payers = new Map<string, PayerAsks>();
   /** Oldest first. */
   readonly #running = new Set<Running>();
 
-  constructor(opts: AskLaneOptions, modules: { readonly clock: Clock }) {
+  constructor(opts: AskQueueOptions, modules: { readonly clock: Clock }) {
     this.#opts = opts;
     this.#clock = modules.clock;
   }
