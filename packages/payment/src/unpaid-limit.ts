@@ -101,12 +101,15 @@ export class UnpaidLimit {
       attempt.excused();
       return ofSite;
     }
-    const attempts = [attempt, ofSite];
+    const endBoth = (end: (one: UnpaidAttempt) => void): void => {
+      end(attempt);
+      end(ofSite);
+    };
     return {
       ok: true,
-      paid: () => attempts.forEach((one) => one.paid()),
-      excused: () => attempts.forEach((one) => one.excused()),
-      unpaid: (pendingId) => attempts.forEach((one) => one.unpaid(pendingId)),
+      paid: () => endBoth((one) => one.paid()),
+      excused: () => endBoth((one) => one.excused()),
+      unpaid: (pendingId) => endBoth((one) => one.unpaid(pendingId)),
     };
   }
 
