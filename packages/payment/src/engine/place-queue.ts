@@ -1,8 +1,7 @@
 import { clientKeys, failureCode, type Log } from "@turnpike/base";
-import type { WalletBound, WalletSubjects } from "../ledger-types.ts";
+import type { WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { pause } from "./waiters.ts";
-import type { PlaceAnswer } from "./wallet-places.ts";
 
 /** Pause until the ledger is asked again for those that wait. */
 const REST_MS = 250;
@@ -15,6 +14,12 @@ const MAX_SITE_SHARES = 2;
 const WAITS_PER_PLACE = 2;
 /** Maximum number of claims that the ledger is asked about at once. */
 const MAX_ASKED = 32;
+
+/** The ledger's answer to a payment that asks for a place. Without `wallet` the chain did not say whose code would run. */
+export interface PlaceAnswer {
+  readonly admission: WalletAdmission;
+  readonly wallet?: WalletSubjects;
+}
 
 /** A claim that is to wait, and whose wait it is. */
 export interface PlaceWait {
