@@ -34,6 +34,7 @@ export {
   utf8ToBytes,
 } from "./bytes.ts";
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
+export { ClientByteBudget, type ClientBytes } from "./client-byte-budget.ts";
 export { type ClientIpOf, createClientIp, type Ip, truncateIp } from "./client-ip.ts";
 export { clientKey, clientKeys } from "./client-key.ts";
 export { type ClientKey, ClientQueue, type ClientQueueOptions } from "./client-queue.ts";

@@ -1,10 +1,12 @@
 import {
   ByteBudget,
+  ClientByteBudget,
   type ClientIpOf,
   type Clock,
   Deadlines,
   type Log,
   noTracer,
+  Places,
   type Random,
   WriteBufferBudget,
 } from "@turnpike/base";
@@ -56,18 +58,20 @@ export interface SharedModules {
   readonly clientIp: ClientIpOf;
   /** By client: presented payments that do not pay. */
   readonly unpaid: UnpaidLimit;
-  /** Bytes of request bodies. */
-  readonly budget: ByteBudget;
+  /** Bytes of request bodies of paid calls, in total and by client. */
+  readonly paidBudget: ClientByteBudget;
   /** The part of them that calls of the free relay may take. */
   readonly freeBudget: ByteBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
-  /** Bytes of answers that wait for their settlement. */
-  readonly answers: ByteBudget;
+  /** Bytes of answers that wait for their settlement, in total, by client and by payer. */
+  readonly answers: ClientByteBudget;
   /** Bytes of large answers that their clients have not read yet. */
   readonly writeBuffer: WriteBufferBudget;
   readonly running: RunningCounts;
   readonly isDraining: () => boolean;
+  /** Paid calls under way, by client. */
+  readonly paidPlaces: Places;
   /** Free calls under way, by whose they are. */
   readonly inFlight: CallersInFlight;
   readonly quotas: CallQuotas;
@@ -79,6 +83,9 @@ export interface SharedModules {
 const BODY_STEP_MS = 100;
 /** Share of the bytes of request bodies that free calls may hold, so that there is room for paid ones. */
 const FREE_SHARE = 0.5;
+/** Share of the paid calls under way that one client may have, and how many it may have in any case. */
+const PAID_CLIENT_SHARE = 0.25;
+const MIN_PAID_PLACES = 8;
 /** Bytes that may wait in write buffers, as a share of those that may wait for their settlement. */
 const WRITE_BUFFER_SHARE = 0.5;
 
@@ -110,12 +117,20 @@ export function createSharedModules(
       clock,
       ...(clientTokens === undefined ? {} : { shared: clientTokens }),
     }),
-    budget,
+    paidBudget: new ClientByteBudget(() => opts().maxBufferedBytes, budget),
     freeBudget: new ByteBudget(() => opts().maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
-    answers: new ByteBudget(() => opts().maxHeldAnswerBytes),
+    answers: new ClientByteBudget(() => opts().maxHeldAnswerBytes),
     writeBuffer: new WriteBufferBudget(() => opts().maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
     running: { paid: 0, free: 0, discovery: 0, monitoring: 0 },
+    paidPlaces: new Places({
+      max: () => opts().maxConcurrentRequests,
+      maxEach: () =>
+        Math.min(
+          opts().maxConcurrentPerClient,
+          Math.max(MIN_PAID_PLACES, Math.floor(opts().maxConcurrentRequests * PAID_CLIENT_SHARE)),
+        ),
+    }),
     inFlight: new CallersInFlight({ maxConcurrentPerClient: () => opts().maxConcurrentPerClient, metrics }),
     quotas: new CallQuotas({ hashSeed }, { applications, clock, metrics }),
     takesKeys: applications !== undefined,

@@ -102,7 +102,8 @@ export function standInPayment(): StandInPayment {
       if (bytes === undefined || parsed?.ok !== true || !isRecord(parsed.value)) {
         return { ok: false, code: "PAYMENT_MALFORMED" };
       }
-      const authorization = { from: `0x${"11".repeat(20)}` };
+      const { from = `0x${"11".repeat(20)}` } = parsed.value;
+      const authorization = { from };
       return { ok: true, payment: { accepted: parsed.value, authorization } as unknown as PresentedPayment };
     },
     async admit(request, _presented, offer) {

@@ -1,9 +1,12 @@
+import { Places } from "@turnpike/base";
 import { pause } from "./engine/waiters.ts";
 import type { ClaimResult } from "./ledger-types.ts";
 import type { PaymentRefusal, Verification, VerifiedPayment } from "./types.ts";
 
 /** What {@link FundedClaims} needs to do for one payment. */
 export interface FundedClaim {
+  /** Client that presents the payment, as limits count clients. */
+  readonly client?: string | undefined;
   claim(verified: VerifiedPayment): Promise<ClaimResult>;
   /**
    * True when a payment that is `unsettled` can be claimed once the ledger has seen what the chain has settled: else waiting
@@ -31,6 +34,8 @@ export type FundedResult =
 const MAX_ASKING = 32;
 /** Part of all places to ask again, and of those to wait behind, that one payer may have. */
 const PAYERS_SHARE = 0.5;
+/** Part of the same that one client may have. */
+const CLIENTS_SHARE = 0.25;
 const LONGEST_PAUSE_MS = 2_000;
 
 interface PayerQueue {
@@ -49,6 +54,7 @@ export class FundedClaims {
   readonly #queues = new Map<string, PayerQueue>();
   readonly #maxWaiting: number;
   readonly #maxAskingOfOne: number;
+  readonly #clients: Places;
   #waiting = 0;
   #asking = 0;
 
@@ -58,6 +64,8 @@ export class FundedClaims {
    */
   constructor(maxWaiting: number) {
     this.#maxWaiting = maxWaiting;
+    const max = 2 * maxWaiting;
+    this.#clients = new Places({ max: () => max, maxEach: () => Math.max(1, Math.floor(max * CLIENTS_SHARE)) });
     this.#maxAskingOfOne = Math.max(1, Math.min(MAX_ASKING, Math.floor(maxWaiting * PAYERS_SHARE)));
   }
 
@@ -66,6 +74,17 @@ export class FundedClaims {
     const claim = await work.claim(first);
     if (claim.kind !== "insufficient" || !claim.unsettled) return { ok: true, claim, verified: first };
     if (!(await work.mayWait(first))) return { ok: true, claim, verified: first };
+    if (work.client === undefined) return this.#claimInTurn(claim, first, work);
+    const leave = this.#clients.acquire(work.client);
+    if (typeof leave === "string") return { ok: true, claim, verified: first };
+    try {
+      return await this.#claimInTurn(claim, first, work);
+    } finally {
+      leave();
+    }
+  }
+
+  async #claimInTurn(claim: ClaimResult, first: VerifiedPayment, work: FundedClaim): Promise<FundedResult> {
     const { option, authorization } = first.payment;
     const payer = `${option.network} ${option.asset} ${authorization.from.toLowerCase()}`;
     const queue = this.#queues.get(payer) ?? { asking: 0, waiting: new Set() };

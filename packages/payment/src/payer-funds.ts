@@ -10,7 +10,7 @@ export interface PayerFundsModules {
   readonly clock: Clock;
 }
 
-/** Payments in flight of one account that are looked at. More of them say nothing, and have their places to wait. */
+/** Maximum number of payments in flight of one account that are looked at; a payment behind more of them does not wait. */
 const MAX_PAYMENTS = 200;
 /** Time for which one look answers for all payments of an account that come meanwhile. */
 const LOOK_MS = 500;
@@ -30,13 +30,13 @@ export class PayerFunds {
 
   /**
    * True when the payer's balance carries this payment beside all in flight that have not left it: then it can be claimed as
-   * soon as the ledger has seen those that have.
+   * soon as the ledger has seen those that have. One that its payer has cancelled never leaves it.
    */
   async carry({ payment }: VerifiedPayment): Promise<boolean> {
     const { network, asset } = payment.option;
     const account = { network, asset, from: payment.authorization.from };
     const free = await this.#free(account);
-    return free === undefined || free >= payment.authorization.value;
+    return free !== undefined && free >= payment.authorization.value;
   }
 
   /** The balance without what is still to be taken from it; undefined where too much is in flight to look at. */

@@ -104,7 +104,7 @@ export interface Verifier {
     signal?: AbortSignal,
     client?: string,
   ): Promise<Verification>;
-  /** An account's balance, and which of these nonces are used or cancelled, in one block. */
+  /** An account's balance, and which of these nonces are used, in one block; those that were cancelled are not. */
   readFunds(account: FundsAccount, nonces: readonly `0x${string}`[]): Promise<PayerFundsReading>;
 }
 
@@ -118,7 +118,7 @@ export interface FundsAccount {
 /** See {@link Verifier.readFunds}. */
 export interface PayerFundsReading {
   readonly balance: bigint;
-  /** By nonce, in the order asked for. */
+  /** By nonce, in the order asked for. A cancelled nonce is not used: it moved no money. */
   readonly used: readonly boolean[];
 }
 

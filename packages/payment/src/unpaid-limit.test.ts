@@ -178,3 +178,16 @@ test("memory is bounded: of 120,000 keys the last are known", () => {
   assert.equal(limit.waitSeconds("k0"), 0);
   assert.ok(limit.waitSeconds("k119999") > 0);
 });
+
+test("attack: clients of one /48 have four times the tokens of one together, and get those of a pending payment back", () => {
+  const { limit } = limitOf({ burst: 3, perSecond: 0.001 });
+  const clientOf = (at: number): string => `2001:db8:1:${at.toString(16)}::/64`;
+  for (let at = 0; at < 12; at++) begun(limit, clientOf(at)).unpaid(`payment ${at}`);
+  const refused = limit.begin(clientOf(12));
+  assert.ok(!refused.ok && refused.waitSeconds > 0);
+  assert.equal(left(limit, "2001:db8:2:0::/64"), 3, "another site");
+  assert.equal(left(limit, "192.0.2.1"), 3);
+  assert.equal(limit.settled("payment 0"), true);
+  assert.equal(left(limit, clientOf(12)), 1);
+  assert.equal(left(limit, clientOf(12)), 1, "a token that its site lacks is not spent");
+});

@@ -1,4 +1,4 @@
-import type { Clock, ErrorCode } from "@turnpike/base";
+import { type Clock, clientKeys, type ErrorCode } from "@turnpike/base";
 import { BoundedMap } from "./bounded-map.ts";
 import type { Outcome } from "./types.ts";
 
@@ -22,6 +22,12 @@ export interface UnpaidAttempt {
    * {@link UnpaidLimit.settled} gives them back.
    */
   unpaid(pendingId?: string): void;
+}
+
+/** There is no token for so long. */
+interface NoToken {
+  readonly ok: false;
+  readonly waitSeconds: number;
 }
 
 /** Tokens of a limit that other machines have too. */
@@ -58,7 +64,8 @@ const PENDING_MS = 3_600_000;
 
 /**
  * Bounds what does not pay, and never what does, by a bucket of tokens for each key: a client's address, or a payer's
- * account. A key that is evicted, since 50,000 others came after it, begins anew.
+ * account. A key that is evicted, since 50,000 others came after it, begins anew. Clients of one /48 have a bucket together as
+ * well, of four times the size; each process has its own of these.
  */
 export class UnpaidLimit {
   readonly #rule: () => UnpaidRule;
@@ -68,6 +75,8 @@ export class UnpaidLimit {
   #recent = new Map<string, Bucket>();
   #older = new Map<string, Bucket>();
   readonly #pending = new BoundedMap<string, PendingCost>({ maxEntries: MAX_PENDING, ttlMs: PENDING_MS });
+  /** Of sites; made for the first of them. */
+  #sites: UnpaidLimit | undefined;
 
   /** `rule` is read each time, so that it may change. */
   constructor(rule: () => UnpaidRule, modules: { readonly clock: Clock; readonly shared?: SharedTokens }) {
@@ -83,7 +92,39 @@ export class UnpaidLimit {
   }
 
   /** Takes a token, or says how long there is none. An attempt that is not timed costs nothing for the time that it takes. */
-  begin(key: string, isTimed = true): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number } {
+  begin(key: string, isTimed = true): UnpaidAttempt | NoToken {
+    const attempt = this.#begin(key, isTimed);
+    const [, site] = clientKeys(key);
+    if (site === undefined || !attempt.ok) return attempt;
+    const ofSite = this.#sitesOf(site.shares).#begin(site.name, isTimed);
+    if (!ofSite.ok) {
+      attempt.excused();
+      return ofSite;
+    }
+    const endBoth = (end: (one: UnpaidAttempt) => void): void => {
+      end(attempt);
+      end(ofSite);
+    };
+    return {
+      ok: true,
+      paid: () => endBoth((one) => one.paid()),
+      excused: () => endBoth((one) => one.excused()),
+      unpaid: (pendingId) => endBoth((one) => one.unpaid(pendingId)),
+    };
+  }
+
+  #sitesOf(shares: number): UnpaidLimit {
+    this.#sites ??= new UnpaidLimit(
+      () => {
+        const { burst, perSecond } = this.#rule();
+        return { burst: burst * shares, perSecond: perSecond * shares };
+      },
+      { clock: this.#clock },
+    );
+    return this.#sites;
+  }
+
+  #begin(key: string, isTimed: boolean): UnpaidAttempt | NoToken {
     const bucket = this.#refilled(key);
     this.#remember(key, bucket);
     const waitSeconds = this.#waitOf(bucket);
@@ -114,6 +155,7 @@ export class UnpaidLimit {
 
   /** A payment is settled. True when it was pending here: what it cost is given back. */
   settled(pendingId: string): boolean {
+    this.#sites?.settled(pendingId);
     const known = this.#pending.get(pendingId, this.#clock.monotonicMs());
     if (known === undefined) return false;
     this.#pending.delete(pendingId);

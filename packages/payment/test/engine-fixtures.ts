@@ -280,7 +280,11 @@ export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Pro
 }
 
 /** Cancels a payment's authorization on the chain, as its payer may at any time. */
-export async function cancelAuthorization(bed: Bed, payer: Payer, { key }: PaymentRecord): Promise<void> {
+export async function cancelAuthorization(
+  bed: { readonly anvil: { readonly url: string } },
+  payer: Pick<Payer, "privateKey" | "address">,
+  { key }: { readonly key: Pick<PaymentRecord["key"], "nonce"> },
+): Promise<void> {
   const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
     domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: USDC_ADDRESS },
     types: {

@@ -1,10 +1,11 @@
 import {
-  type ByteBudget,
+  type ClientByteBudget,
   type ClientIpOf,
   clientKey,
   type Deadlines,
   type ErrorCode,
   type Metrics,
+  type Places,
   type RequestId,
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
@@ -38,7 +39,9 @@ interface PaidHandlerModules {
   /** Address that clients use, without a trailing slash. */
   readonly publicUrl: string;
   readonly runner: RequestRunner;
-  readonly budget: ByteBudget;
+  readonly paidBudget: ClientByteBudget;
+  /** Calls under way, by client. */
+  readonly paidPlaces: Places;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly clientIp: ClientIpOf;
@@ -237,11 +240,13 @@ export class PaidHandler {
   /** Sells within the client's limit of payments that do not pay, and answers with the outcome. */
   #sell(exchange: Exchange, purchase: Purchase): void {
     const { req, requestId, target, context } = exchange;
-    const { budget, clientIp, unpaid, metrics } = this.#modules;
+    const { paidBudget, paidPlaces, clientIp, deadlines, unpaid, metrics } = this.#modules;
     const { route, verb, appendedPath, paymentHeader } = purchase;
     let heldBytes = 0;
+    let leave: (() => void) | undefined;
     this.#modules.runner.run(exchange, "paid", purchase.service, async (slot): Promise<Answer | undefined> => {
       const client = clientKey(clientIp(req));
+      const budget = paidBudget.of(client);
       const attempt = unpaid.begin(client);
       if (!attempt.ok) {
         const { waitSeconds: retryAfterSeconds } = attempt;
@@ -265,9 +270,17 @@ export class PaidHandler {
               wanted: () => sendContinue(req),
             };
             slot.release();
-            const body = await readBody(req, limits, this.#modules);
-            if (!body.ok) return body;
+            const body = await readBody(req, limits, { budget, deadlines });
+            if (!body.ok) return budget.lacking === "each" ? { ok: false, reason: "PAYMENT_RATE_LIMITED" } : body;
             heldBytes = body.bytes.length;
+            // A client that sends slowly needs no place, either.
+            const place = paidPlaces.acquire(client);
+            if (place === "each") {
+              metrics.count(gatewayLimitedTotal, { limit: "concurrent" });
+              return { ok: false, reason: "PAYMENT_RATE_LIMITED" };
+            }
+            if (place === "all") return { ok: false, reason: "OVERLOADED" };
+            leave = place;
             return slot.acquire() ? body : { ok: false, reason: "OVERLOADED" };
           },
           gone: () => req.socket.destroyed,
@@ -276,6 +289,7 @@ export class PaidHandler {
         return saleAnswer(purchase.refusedPayment, requestId, sale);
       } finally {
         attempt.unpaid();
+        leave?.();
         budget.release(heldBytes);
       }
     });

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import {
-  type ByteBudget,
+  type ClientByteBudget,
   type Clock,
   type ErrorCode,
   errorRow,
@@ -9,8 +9,10 @@ import {
   type Log,
   type Metrics,
   type NetworkId,
+  type NoPlace,
   noSpan,
   type RequestId,
+  type ServiceId,
   utf8ToBytes,
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
@@ -123,13 +125,40 @@ interface PipelineModules {
   /** Ways to pay for a service, as its 402 offers them. */
   readonly optionsOf: (service: Service) => readonly PaymentOption[];
   readonly parse: ParseCall;
-  /** Bytes of checked answers that wait for their settlement. */
-  readonly answers: ByteBudget;
+  /** Bytes of checked answers that wait for their settlement, in total, by client and by payer. */
+  readonly answers: ClientByteBudget;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   /** Aborts when the gateway gives up what is still in flight at its end. */
   readonly stopping: AbortSignal;
+}
+
+/** Weight of the latest answer in the usual size of a service's. */
+const LEARNING_RATE = 1 / 8;
+
+/** Codes of calls whose answers have no room, by what is lacking: a share of the client or payer, or any. */
+const NO_ROOM = { each: "PAYMENT_RATE_LIMITED", all: "OVERLOADED" } as const;
+
+/** The bytes that are held for one answer. */
+class HeldAnswer {
+  readonly #clients: readonly string[];
+  readonly #budget: ClientByteBudget;
+  #bytes = 0;
+
+  constructor(clients: readonly string[], budget: ClientByteBudget) {
+    this.#clients = clients;
+    this.#budget = budget;
+  }
+
+  /** Holds so many bytes; says why not, and holds none, where there is no room. */
+  resize(bytes: number): NoPlace | undefined {
+    if (this.#bytes > 0) this.#budget.release(this.#clients, this.#bytes);
+    this.#bytes = 0;
+    const lacking = bytes === 0 ? undefined : this.#budget.acquire(this.#clients, bytes);
+    if (lacking === undefined) this.#bytes = bytes;
+    return lacking;
+  }
 }
 
 type Refused = Extract<Admission, { readonly kind: "refused" }>;
@@ -149,6 +178,8 @@ interface Received {
 export class Pipeline {
   readonly #modules: PipelineModules;
   readonly #stages: StageTimer;
+  /** Usual bytes that an answer of a service holds. */
+  readonly #answerBytes = new Map<ServiceId, number>();
 
   constructor(modules: PipelineModules) {
     this.#modules = modules;
@@ -178,13 +209,20 @@ export class Pipeline {
     const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
 
     if (purchase.gone()) return { kind: "gone" };
-    const admission = await this.#admit(purchase, request, presented);
-    if (admission.kind !== "paid") return saleOf(admission);
-
-    const { paid } = admission;
-    const result = await this.#stages.run<RelayOutcome>("relay", span, () => this.#send(paid), resultOf);
-    if (!result.ok) return this.#release(paid, result);
-    return this.#settle(paid, result, presented);
+    const held = new HeldAnswer([purchase.client, client], this.#modules.answers);
+    try {
+      const admission = await this.#admit(purchase, request, presented);
+      if (admission.kind !== "paid") return saleOf(admission);
+      const { paid } = admission;
+      // Before a supplier works for it.
+      const lacking = held.resize(this.#answerBytes.get(service.id) ?? 0);
+      if (lacking !== undefined) return await this.#release(paid, { ok: false, code: NO_ROOM[lacking], attempts: 0 });
+      const result = await this.#stages.run<RelayOutcome>("relay", span, () => this.#send(paid), resultOf);
+      if (!result.ok) return await this.#release(paid, result);
+      return await this.#settle(paid, result, presented, held);
+    } finally {
+      held.resize(0);
+    }
   }
 
   /**
@@ -289,11 +327,13 @@ export class Pipeline {
     }
   }
 
-  async #settle(paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> {
-    const { payment, answers, log, metrics } = this.#modules;
+  async #settle(paid: PaidRequest, relayed: Relayed, presented: PresentedPayment, held: HeldAnswer): Promise<Sale> {
+    const { payment, log, metrics } = this.#modules;
     // The body and its envelope are held until the settlement has ended.
     const heldBytes = relayed.body.length * 2;
-    if (!answers.acquire(heldBytes)) return this.#release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
+    this.#learn(paid.request.serviceId, heldBytes);
+    const lacking = held.resize(heldBytes);
+    if (lacking !== undefined) return this.#release(paid, { ok: false, code: NO_ROOM[lacking], attempts: 1 });
     try {
       const body = this.#sealed(paid, relayed);
       // Nothing was sent yet: the claim must not stay behind.
@@ -314,9 +354,12 @@ export class Pipeline {
       // It is not known what was sent. The one safe advice is the same signature again, so never a 402.
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
       return { kind: "outcome", outcome: unknownOutcome(paid, presented), isOwn: true };
-    } finally {
-      answers.release(heldBytes);
     }
+  }
+
+  #learn(service: ServiceId, bytes: number): void {
+    const before = this.#answerBytes.get(service) ?? bytes;
+    this.#answerBytes.set(service, before + (bytes - before) * LEARNING_RATE);
   }
 
   /** The answer as it is sold; undefined when a fault made none. */

@@ -20,7 +20,7 @@ export function saleAnswer(refusedPayment: RefusedPayment, requestId: RequestId,
         headers: ["Cache-Control", "no-store"],
       };
     case "unread":
-      return errorAnswer(sale.code, requestId, { close: true });
+      return errorAnswer(sale.code, requestId, { close: true, ...retrySoon(sale.code) });
     case "refused":
       return refusedAnswer(refusedPayment, requestId, sale);
     case "outcome":
@@ -54,7 +54,7 @@ function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, out
   if (outcome.kind === "released") {
     // The payment failed before it was settled, and nothing was charged: the cause shows whether the same one can be valid.
     if (errorRow(outcome.code).http === 402) return refusedPayment(outcome.code);
-    return errorAnswer(unavailable(outcome.code), requestId);
+    return errorAnswer(unavailable(outcome.code), requestId, retrySoon(outcome.code));
   }
   const receipt = receiptHeader(outcome.receipt);
   switch (outcome.kind) {
@@ -78,9 +78,19 @@ function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, out
   }
 }
 
-/** A failed call is 503 on a paid route, whatever failed; codes of that status say more than the common one. */
+/** A client that has as much under way as it may have can come back when some of that has ended. */
+function retrySoon(code: ErrorCode): { readonly retryAfterSeconds?: number } {
+  return code === "PAYMENT_RATE_LIMITED" ? { retryAfterSeconds: 1 } : {};
+}
+
+/** A failed call is 503 on a paid route, whatever failed, unless its code says more than the common one. */
 function unavailable(code: ErrorCode): ErrorCode {
-  const kept: readonly ErrorCode[] = ["ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE", "SHUTTING_DOWN"];
+  const kept: readonly ErrorCode[] = [
+    "ANSWER_TOO_LARGE",
+    "PAYMENT_RATE_LIMITED",
+    "SETTLEMENT_UNAVAILABLE",
+    "SHUTTING_DOWN",
+  ];
   return kept.includes(code) ? code : "SERVICE_UNAVAILABLE";
 }
 

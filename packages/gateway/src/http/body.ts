@@ -1,4 +1,4 @@
-import type { ByteBudget, Deadlines, MaybePromise } from "@turnpike/base";
+import type { ClientBytes, Deadlines, MaybePromise } from "@turnpike/base";
 import { type AnyRequest, PlainRequest } from "./request.ts";
 
 interface BodyLimits {
@@ -13,11 +13,17 @@ export type BodyResult =
   | { readonly ok: true; readonly bytes: Uint8Array }
   | {
       readonly ok: false;
-      readonly reason: "BODY_TOO_LARGE" | "REQUEST_TIMEOUT" | "UNSUPPORTED_MEDIA_TYPE" | "OVERLOADED" | "gone";
+      readonly reason:
+        | "BODY_TOO_LARGE"
+        | "REQUEST_TIMEOUT"
+        | "UNSUPPORTED_MEDIA_TYPE"
+        | "OVERLOADED"
+        | "PAYMENT_RATE_LIMITED"
+        | "gone";
     };
 
 interface BodyModules {
-  readonly budget: ByteBudget;
+  readonly budget: Pick<ClientBytes, "acquire" | "release">;
   readonly deadlines: Deadlines;
 }
 

@@ -1,4 +1,4 @@
-import { clientKey, type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
+import { clientKey, type MaybePromise, type Metrics, Places, withCleanup } from "@turnpike/base";
 import { gatewayLimitedTotal } from "../metrics/gateway-metrics.ts";
 
 /** Message of the error for a client that has too many calls in flight. */
@@ -21,25 +21,19 @@ export function callerOf(key: string | undefined, clientIp: string): string {
  */
 export class CallersInFlight {
   readonly #modules: CallersInFlightModules;
-  readonly #byCaller = new Map<string, number>();
+  readonly #places: Places;
 
   constructor(modules: CallersInFlightModules) {
     this.#modules = modules;
+    this.#places = new Places({ max: () => Number.POSITIVE_INFINITY, maxEach: modules.maxConcurrentPerClient });
   }
 
   /** Counts a call of a caller as in flight; undefined when it has too many. The result ends the call, and is to be called once. */
   acquire(caller: string): (() => void) | undefined {
-    const own = this.#byCaller.get(caller) ?? 0;
-    if (own >= this.#modules.maxConcurrentPerClient()) {
-      this.#modules.metrics.count(gatewayLimitedTotal, { limit: "concurrent" });
-      return undefined;
-    }
-    this.#byCaller.set(caller, own + 1);
-    return () => {
-      const left = (this.#byCaller.get(caller) ?? 1) - 1;
-      if (left === 0) this.#byCaller.delete(caller);
-      else this.#byCaller.set(caller, left);
-    };
+    const leave = this.#places.acquire(caller);
+    if (typeof leave !== "string") return leave;
+    this.#modules.metrics.count(gatewayLimitedTotal, { limit: "concurrent" });
+    return undefined;
   }
 
   /** Runs a call of a caller; undefined, without running it, when the caller has too many in flight. */

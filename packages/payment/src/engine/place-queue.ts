@@ -1,18 +1,25 @@
-import { failureCode, type Log } from "@turnpike/base";
-import type { WalletBound, WalletSubjects } from "../ledger-types.ts";
+import { clientKeys, failureCode, type Log } from "@turnpike/base";
+import type { WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { pause } from "./waiters.ts";
-import type { PlaceAnswer } from "./wallet-places.ts";
 
 /** Pause until the ledger is asked again for those that wait. */
 const REST_MS = 250;
 /** Maximum number of claims that wait: each holds a request open. A client may have a quarter of them. */
 const MAX_WAITING = 128;
 const MAX_WAITING_OF_CLIENT = MAX_WAITING / 4;
+/** Clients of one /48 may have half of them. */
+const MAX_SITE_SHARES = 2;
 /** Maximum number of waits that a payer or a code causes, as a multiple of its places. */
 const WAITS_PER_PLACE = 2;
 /** Maximum number of claims that the ledger is asked about at once. */
 const MAX_ASKED = 32;
+
+/** The ledger's answer to a payment that asks for a place. Without `wallet` the chain did not say whose code would run. */
+export interface PlaceAnswer {
+  readonly admission: WalletAdmission;
+  readonly wallet?: WalletSubjects;
+}
 
 /** A claim that is to wait, and whose wait it is. */
 export interface PlaceWait {
@@ -125,7 +132,10 @@ function sharesOf({ payment, bound, client }: PlaceWait): readonly Share[] {
   const payer = `payer:${payment.key.from.toLowerCase()}`;
   const boundShare = bound && { name: bound.subject, max: WAITS_PER_PLACE * bound.places };
   return [
-    ...(client === undefined ? [] : [{ name: `client:${client}`, max: MAX_WAITING_OF_CLIENT }]),
+    ...(client === undefined ? [] : clientKeys(client)).map(({ name, shares }) => ({
+      name: `client:${name}`,
+      max: MAX_WAITING_OF_CLIENT * Math.min(shares, MAX_SITE_SHARES),
+    })),
     ...(boundShare === undefined ? [] : [boundShare]),
     // A payer with more than one place waits for its own places alone.
     ...(boundShare?.name === payer ? [] : [{ name: payer, max: WAITS_PER_PLACE }]),

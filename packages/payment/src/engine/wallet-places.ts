@@ -1,10 +1,10 @@
 import { type Clock, failureCode, isAppError, type Log, type NetworkId } from "@turnpike/base";
 import { BoundedMap } from "../bounded-map.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { Ledger, WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
+import type { Ledger, WalletBound, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { pausedWallet, readCodes, readSubjects, waitingWallet } from "../verify/payer-code.ts";
-import { PlaceQueue } from "./place-queue.ts";
+import { type PlaceAnswer, PlaceQueue } from "./place-queue.ts";
 import { PlainPlaces } from "./plain-places.ts";
 
 /** Minimum pause until the ledger is asked again; of many, each rests so long that the ledger gets 250 questions a second. */
@@ -16,12 +16,6 @@ const LOOK_MS = 500;
 /** Pause until a payment that waits beside so many others asks for its place again. */
 export function restMs(waiting: number): number {
   return Math.max(REST_MS, waiting * REST_MS_EACH);
-}
-
-/** The ledger's answer to a payment that asks for a place. Without `wallet` the chain did not say whose code would run. */
-export interface PlaceAnswer {
-  readonly admission: WalletAdmission;
-  readonly wallet?: WalletSubjects;
 }
 
 export interface WalletPlacesOptions {

@@ -38,7 +38,10 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
    * without one may be half of them.
    */
   readonly maxConcurrentRequests: number;
-  /** Maximum number of requests of one client at once; more are answered 429. A quarter of those of its kind by default. */
+  /**
+   * Maximum number of requests of one client at once; more are answered 429. A quarter of all by default, and
+   * half as many without a key where sellers have keys.
+   */
   readonly maxConcurrentPerClient?: number;
   /** Open connections; 1,000 by default. */
   readonly maxConnections?: number;
@@ -105,8 +108,11 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#clientIp = createClientIp(opts.trustedProxies);
     const max = opts.maxConcurrentRequests;
     const hasSellers = modules.facilitator.sellers?.hasKeys === true;
-    this.#addressPlaces = placesOf(hasSellers ? Math.ceil(max / 2) : max, opts.maxConcurrentPerClient);
-    this.#sellerPlaces = placesOf(max, opts.maxConcurrentPerClient);
+    const perClient = opts.maxConcurrentPerClient ?? Math.max(1, Math.floor(max / 4));
+    this.#addressPlaces = hasSellers
+      ? placesOf(Math.ceil(max / 2), Math.ceil(perClient / 2))
+      : placesOf(max, perClient);
+    this.#sellerPlaces = placesOf(max, perClient);
     const { maxConnections = 1_000 } = opts;
     const guard = new ConnectionGuard({ ...opts, maxConnections }, connectionCounts("facilitator", modules.metrics));
     this.#app = fastify({
@@ -227,8 +233,7 @@ export class FacilitatorServer implements AsyncDisposable {
   }
 }
 
-function placesOf(max: number, perClient: number | undefined): Places {
-  const maxEach = perClient ?? Math.max(1, Math.floor(max / 4));
+function placesOf(max: number, maxEach: number): Places {
   return new Places({ max: () => max, maxEach: () => maxEach });
 }
 

@@ -86,20 +86,21 @@ const RESULT_MS = 86_400_000;
  * none and did not get it, one copy of the request may; every other one is a duplicate.
  */
 export class FacilitatorSettlement {
-  readonly #maxCopies: number;
   readonly #modules: FacilitatorSettlementModules;
   readonly #fundedClaims: FundedClaims;
   readonly #payerFunds: PayerFunds;
   readonly #payerPlaces: Places;
+  /** Places of requests that wait for payments which other requests brought. */
+  readonly #copyPlaces: Places;
   readonly #copiesOf = new Map<SettlementId, number>();
-  #copies = 0;
 
   /**
    * `maxCopies`: most requests that wait for payments which other requests brought, most that wait for funds of their payer,
    * and most settlements of one payer at once.
    */
   constructor({ maxCopies }: { readonly maxCopies: number }, modules: FacilitatorSettlementModules) {
-    this.#maxCopies = maxCopies;
+    const maxOfClient = Math.max(1, Math.floor(maxCopies / 4));
+    this.#copyPlaces = new Places({ max: () => maxCopies, maxEach: () => maxOfClient });
     this.#fundedClaims = new FundedClaims(maxCopies);
     this.#payerFunds = new PayerFunds(modules);
     this.#payerPlaces = new Places({ max: () => Number.POSITIVE_INFINITY, maxEach: () => maxCopies });
@@ -157,7 +158,7 @@ export class FacilitatorSettlement {
     if (found.state === "failed" || found.state === "disputed") return { result: settleResultOf(found, payment), id };
     if (!(await this.#mayHaveResult(found, binding))) return { result: duplicateOf(found, payment), id };
     const lease = this.#leaseOf(id, request, Promise.resolve());
-    const result = settleResultOf(await this.#waitAsCopy(found, binding, signal), payment);
+    const result = settleResultOf(await this.#waitAsCopy(found, request, signal), payment);
     if (isPending(result)) await lease?.giveBack();
     else if ((await lease?.isHeld()) === false) return { result: duplicateOf(found, payment), id };
     if (result.kind === "answer" && result.body.success) this.#modules.payers.settled(id);
@@ -181,16 +182,20 @@ export class FacilitatorSettlement {
   }
 
   /** Waits as one of the copies that may wait at once; where there are too many, the payment stands as it was found. */
-  async #waitAsCopy(found: PaymentRecord, binding: CallerBinding, signal: AbortSignal): Promise<PaymentRecord> {
+  async #waitAsCopy(
+    found: PaymentRecord,
+    { binding, client }: SettleRequest,
+    signal: AbortSignal,
+  ): Promise<PaymentRecord> {
     const { id } = found;
     const others = this.#copiesOf.get(id) ?? 0;
-    if (this.#copies >= this.#maxCopies || others >= MAX_COPIES_OF_ONE) return found;
-    this.#copies++;
+    const leave = others >= MAX_COPIES_OF_ONE ? "each" : this.#copyPlaces.acquire(client);
+    if (typeof leave === "string") return found;
     this.#copiesOf.set(id, others + 1);
     try {
       return await this.#waitForEnd(found, binding, signal);
     } finally {
-      this.#copies--;
+      leave();
       const left = (this.#copiesOf.get(id) ?? 1) - 1;
       if (left > 0) this.#copiesOf.set(id, left);
       else this.#copiesOf.delete(id);
@@ -287,6 +292,7 @@ export class FacilitatorSettlement {
     const purpose = { serviceId, requestHash: binding.digest, identifier: undefined };
     const record = newRecord(verified, purpose, clock.nowMs());
     const funded = await this.#fundedClaims.claim(verified, {
+      client: request.client,
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       mayWait: (refused) => this.#payerFunds.carry(refused),
       verify: () => checks.verify(request, signal, false),

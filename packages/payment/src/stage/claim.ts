@@ -109,6 +109,7 @@ export class ClaimStep {
     const record = newRecord(verified, { ...request, identifier: payment.identifier }, clock.nowMs());
     await faults.reach("stage.claim.before");
     const funded = await this.#fundedClaims.claim(verified, {
+      client,
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       mayWait: (refused) => this.#payerFunds.carry(refused),
       verify: async () => (await verifying.verify(payment, signal, false, client)).result,

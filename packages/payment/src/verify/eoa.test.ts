@@ -4,6 +4,7 @@ import { AppError, bytesToHex0x } from "@turnpike/base";
 import { devRpc, setTokenBalance } from "@turnpike/localnet";
 import { virtualClock } from "@turnpike/testkit";
 import { delegateCode, deployGasBurner, sendMined } from "@turnpike/testkit/servers";
+import { cancelAuthorization } from "../../test/engine-fixtures.ts";
 import { overrideRpc } from "../../test/override-rpc.ts";
 import {
   type Harness,
@@ -61,6 +62,15 @@ test("an account's funds are read with which of its nonces are used", async () =
   const nonces = [settled.authorization.nonce, open.authorization.nonce];
   assert.deepEqual(await verifier.readFunds(account, nonces), { balance: 2_000n, used: [true, false] });
   assert.deepEqual(await verifier.readFunds(account, []), { balance: 2_000n, used: [] });
+});
+
+test("attack: a nonce that its payer has cancelled is not used: it moved no money", async () => {
+  const key = await harness.payer(7_000n);
+  const { nonce } = harness.pay(key).authorization;
+  const payer = { privateKey: bytesToHex0x(key.secret), address: key.address };
+  await cancelAuthorization(harness, payer, { key: { nonce } });
+  const account = { network: NETWORK.network, asset: NETWORK.asset, from: key.address };
+  assert.deepEqual(await verifier.readFunds(account, [nonce]), { balance: 7_000n, used: [false] });
 });
 
 test("free checks refuse another receiver, price or window before anything is asked", async () => {

@@ -4,6 +4,7 @@ import {
   type Call3,
   decodeAggregate3,
   decodeBool,
+  decodeQuantity,
   decodeRevert,
   decodeUint,
   encodeAggregate3,
@@ -13,6 +14,7 @@ import {
   isHex,
   type Result3,
 } from "../evm/abi.ts";
+import { addressToTopic, decodeLogs, TOPIC_AUTHORIZATION_CANCELED } from "../evm/logs.ts";
 import type { EvmRpc, RpcReply } from "../evm/rpc.ts";
 import type { DecodedPayment, FundsAccount, PayerFundsReading, PaymentRefusal } from "../types.ts";
 import type { ChainClock } from "./chain-time.ts";
@@ -87,7 +89,13 @@ export function readState(results: readonly Result3[], at: number, block: SeenBl
 const FUNDS_GAS = 200_000;
 const FUNDS_GAS_PER_READ = 40_000;
 
-/** Reads an account's balance and which of these nonces are used, in one block. @throws AppError SETTLEMENT_UNAVAILABLE */
+/** Number of the latest blocks in which cancellations are looked for. */
+const CANCELED_BLOCKS = 1_000n;
+
+/**
+ * Reads an account's balance and which of these nonces are used, in one block, and which of them were cancelled: these moved
+ * no money. @throws AppError SETTLEMENT_UNAVAILABLE
+ */
 export async function readFunds(
   { asset, from }: Pick<FundsAccount, "asset" | "from">,
   nonces: readonly Hex[],
@@ -97,14 +105,34 @@ export async function readFunds(
   const calls = reads.map((callData): Call3 => ({ target: asset, allowFailure: false, callData }));
   const gas = quantity(FUNDS_GAS + FUNDS_GAS_PER_READ * calls.length);
   const call = { to: access.multicall3, data: encodeAggregate3(calls), gas };
-  const results = decodeAggregate3(
-    callResult(await access.rpc.call("eth_call", [call, "latest"]), access),
-    calls.length,
-  );
+  const [reply, height] = await access.rpc.batch([
+    { method: "eth_call", params: [call, "latest"] },
+    { method: "eth_blockNumber", params: [] },
+  ]);
+  const results = decodeAggregate3(callResult(reply, access), calls.length);
   const balance = decodeUint(results?.[0]?.returnData);
   const used = results?.slice(1).map(({ returnData }) => decodeBool(returnData));
   if (balance === undefined || used === undefined) throw oddAnswer(access, "token");
-  return { balance, used: used.map((isUsed) => isUsed ?? false) };
+  const usedNonces = nonces.filter((_, at) => used[at] === true);
+  const latest = height?.ok === true ? decodeQuantity(height.result) : undefined;
+  const canceled = await readCanceled({ asset, from }, usedNonces, latest, access);
+  return { balance, used: nonces.map((nonce, at) => used[at] === true && !canceled.has(nonce.toLowerCase())) };
+}
+
+/** Those of these nonces that the latest blocks' logs show as cancelled. A node that returns no logs shows none. */
+async function readCanceled(
+  { asset, from }: Pick<FundsAccount, "asset" | "from">,
+  nonces: readonly Hex[],
+  latest: bigint | undefined,
+  { rpc }: ChainAccess,
+): Promise<ReadonlySet<string>> {
+  if (nonces.length === 0 || latest === undefined) return new Set();
+  const fromBlock = latest > CANCELED_BLOCKS ? latest - CANCELED_BLOCKS : 0n;
+  const topics = [TOPIC_AUTHORIZATION_CANCELED, addressToTopic(from), nonces];
+  const filter = { address: asset, topics, fromBlock: `0x${fromBlock.toString(16)}`, toBlock: "latest" };
+  const reply = await rpc.call("eth_getLogs", [filter]);
+  const logs = reply.ok ? decodeLogs(reply.result) : undefined;
+  return new Set(logs?.map(({ topics: [, , nonce = ""] }) => nonce));
 }
 
 /** The result of an `eth_call` that must succeed. @throws AppError SETTLEMENT_UNAVAILABLE */
