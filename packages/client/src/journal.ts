@@ -139,9 +139,9 @@ export class SpendBook implements SpendJournal {
     for (const entry of this.#entries.values()) if (entry.payment === undefined) this.#drop(entry);
   }
 
-  /** Writes to a sink from now on, and owns it. */
-  writeTo(sink: RecordSink): void {
-    this.#sink = sink;
+  /** Writes to a sink from now on, and owns it; undefined: to memory alone. */
+  writeTo(sink: RecordSink | undefined): void {
+    this.#sink = sink ?? noSink;
   }
 
   /** Everything that still counts, as the records of a new file. */
