@@ -30,7 +30,7 @@ function refused(name: string, cause: unknown): unknown {
   return new AppError("SPEND_JOURNAL", { message, cause });
 }
 
-/** Journals whose files are open: one that was forgotten while it holds a payment keeps its lock. */
+/** Journals whose files are open: also one that its owner never disposes keeps its lock, and its file handle from being collected. */
 const OPEN = new Set<DefaultJournal>();
 
 /**

@@ -56,7 +56,7 @@ export interface ClientOptions {
   readonly signer: Signer;
   readonly budget: Budget;
   /**
-   * Where payments are written down before they are sent. By default a file of this client in `stateFolder`, which is there while a payment
+   * Journal in which payments are written down before they are sent. By default a file of this client in `stateFolder`, which is there while a payment
    * can be presented again: an identical call of the next process presents it. Its budget is that of this client.
    */
   readonly journal?: SpendJournal;
@@ -268,7 +268,7 @@ export interface PurchaseReceipt {
 
 /** A receipt that does not fit the payment, or contradicts one that does: words of the gateway, and no fact. */
 export interface ClaimedReceipt extends PurchaseReceipt {
-  /** What does not fit, as a clause; values of the gateway are in it as JSON. */
+  /** Misfit, as a clause; values of the gateway are in it as JSON. */
   readonly misfit: string;
 }
 
