@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { inspect } from "node:util";
-import { createClient, signerFromKey } from "@turnpike/client";
+import { createClient, memoryJournal, signerFromKey } from "@turnpike/client";
 import { devRpc } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
@@ -77,6 +77,7 @@ suite("stored answers and what is public of a payment", { concurrency: 4 }, () =
       gateway: gateway.url,
       signer: signerFromKey(key),
       budget: { perCallUsd: "0.01" },
+      journal: memoryJournal(),
     });
     const bought = await client.call("eth", BODY);
     assert.ok(bought.kind === "bought", inspect(bought));

@@ -101,7 +101,7 @@ function cutToken(token: string, maxCharacters: number): string {
   const last = head.lastIndexOf("\\");
   let first = last;
   while (head.charAt(first - 1) === "\\") first--;
-  // Of a run of backslashes each second one is what the one before it escapes.
+  // Each second backslash of a run is escaped by the one before it.
   const isEscape = last !== -1 && (last - first) % 2 === 0;
   const isWhole = head.charAt(last + 1) === "u" ? last + MAX_ESCAPE_LENGTH <= head.length : last + 2 <= head.length;
   return `${isEscape && !isWhole ? head.slice(0, last) : head}"`;
@@ -123,7 +123,7 @@ export function compactJson(json: string, options: CompactOptions = {}): Compact
   const parts: string[] = [];
   let length = 0;
   let isExact = true;
-  // What is already as it should be is taken over in long runs.
+  // Runs that are compact already are copied as a whole.
   let runStart = start;
   let at = start;
   const add = (part: string): void => {

@@ -332,7 +332,7 @@ suite("budget, attacked", () => {
     assert.deepEqual(stand.seen, []);
     const fetch = async () => Response.json({ code: "UNKNOWN_SERVICE", message: "No such." }, { status: 404 });
     const alone = createClient(
-      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" } },
+      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" }, journal: memoryJournal() },
       { fetch },
     );
     const result = await alone.call("no", BODY);
@@ -528,7 +528,13 @@ suite("budget, attacked", () => {
       await using stand = await standInGateway((...seen) => state(...seen));
       const signed: boolean[] = [];
       const client = createClient(
-        { gateway: stand.gateway, signer: countingSigner(), budget: { perCallUsd: "0.05" }, retryForMs: 0 },
+        {
+          gateway: stand.gateway,
+          signer: countingSigner(),
+          budget: { perCallUsd: "0.05" },
+          journal: memoryJournal(),
+          retryForMs: 0,
+        },
         { onSigned: ({ isResumed }) => void signed.push(isResumed) },
       );
       for (let times = 0; times < 3; times++) {

@@ -16,7 +16,7 @@ import {
   testClient,
   USDC,
 } from "../test/stand-in.ts";
-import { createClient, listServices, signerFromKey } from "./index.ts";
+import { createClient, listServices, memoryJournal, signerFromKey } from "./index.ts";
 
 suite("client, against a stand-in gateway", () => {
   test("buys: asks, signs once for exactly the offer, and gives envelope, receipt and price", async () => {
@@ -220,7 +220,7 @@ suite("client, against a stand-in gateway", () => {
     const fetch = async (url: string | URL | Request): Promise<Response> =>
       Response.json(answers.get(new URL(url instanceof Request ? url.url : url).pathname), { status: 404 });
     const client = createClient(
-      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" } },
+      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" }, journal: memoryJournal() },
       { fetch },
     );
     const asked = async (service: string): Promise<unknown> => client.quote(service, BODY).catch((e) => e);

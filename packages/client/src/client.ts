@@ -1,14 +1,23 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, assertUsd, ERRORS, isAppError, isNestedDeeper, QuotedError, visibleLine } from "@turnpike/base";
+import {
+  AppError,
+  assertUsd,
+  type Clock,
+  ERRORS,
+  isAppError,
+  isNestedDeeper,
+  QuotedError,
+  visibleLine,
+} from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
 import { type Answer, isOpen, isServed, isUnreadable, mayBecomeReadable, refusalOf, waitMs } from "./answers.ts";
 import { NodeNetworks, readAuthorizationEnds } from "./authorization-ends.ts";
 import { limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
+import { DefaultJournal } from "./default-journal.ts";
 import { isGatewayCode } from "./gateway-codes.ts";
-import { memoryJournal } from "./journal.ts";
 import { listServices } from "./listing.ts";
 import { AllowedNetworks } from "./networks.ts";
 import { authorizationId, readPayment, withAnswerKey } from "./payment-header.ts";
@@ -83,6 +92,17 @@ function reasonOf(answer: Answer | undefined): string {
 /** Facts of a payment that the caller has, and that no record describes. */
 const GIVEN = { price: undefined, isResumed: true, fresh: false, isUsed: false, isCharged: false } as const;
 
+function warnMemoryOnly(reason: string): void {
+  const what = "Payments are kept in memory alone, so that a crash loses what was signed";
+  process.emitWarning(`${what}: ${reason}. Name a journal: openSpendJournal({ file }) or memoryJournal().`);
+}
+
+function defaultJournal(opts: ClientOptions, modules: ClientModules, clock: Clock): SpendJournal {
+  const { gateway, signer, stateFolder: folder } = opts;
+  const { onMemoryOnly = warnMemoryOnly } = modules;
+  return new DefaultJournal({ gateway, address: signer.address, folder }, { clock, onMemoryOnly });
+}
+
 /** Purpose of a payment. */
 interface Purpose extends Request {
   readonly requestHash: string;
@@ -95,6 +115,8 @@ interface Purpose extends Request {
 class GatewayClient implements Client {
   readonly #opts: ClientOptions;
   readonly #journal: SpendJournal;
+  /** The journal where none was named. */
+  readonly #ownJournal: SpendJournal | undefined;
   readonly #networks: AllowedNetworks;
   readonly #tokens: Tokens;
   readonly #hasNodes: boolean;
@@ -118,7 +140,12 @@ class GatewayClient implements Client {
     assertUsd("budget.perCallUsd", perCallUsd, "CONFIG_INVALID");
     if (totalUsd !== undefined) assertUsd("budget.totalUsd", totalUsd, "CONFIG_INVALID");
     this.#opts = opts;
-    this.#journal = opts.journal ?? memoryJournal();
+    this.#nowMs = modules.nowMs ?? (() => Date.now());
+    this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
+    const clock = { nowMs: this.#nowMs, monotonicMs: this.#monotonicMs };
+    const { journal = defaultJournal(opts, modules, clock) } = opts;
+    this.#journal = journal;
+    this.#ownJournal = journal === opts.journal ? undefined : journal;
     const { assets = [], rpcUrls = [] } = opts;
     this.#networks = new AllowedNetworks(opts.networks);
     this.#tokens = new Tokens(assets, rpcUrls);
@@ -130,8 +157,6 @@ class GatewayClient implements Client {
     const limits = { maxBytes: maxAnswerBytes, maxParsedValues };
     this.#send = createSend({ gateway, requestTimeoutMs, limits }, { fetch: this.#fetch });
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
-    this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
-    this.#nowMs = modules.nowMs ?? (() => Date.now());
     this.#onSigned = modules.onSigned ?? (() => {});
     this.#onRetry = modules.onRetry ?? (() => {});
   }
@@ -212,6 +237,7 @@ class GatewayClient implements Client {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
     await this.#reviewing;
+    await this.#ownJournal?.[Symbol.asyncDispose]();
   }
 
   #purposeOf(service: string, request: unknown, options: CallOptions): Purpose {

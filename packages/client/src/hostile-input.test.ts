@@ -19,7 +19,7 @@ import {
   testClient,
 } from "../test/stand-in.ts";
 import { waitMs } from "./answers.ts";
-import { createClient, listServices, openSpendJournal } from "./index.ts";
+import { createClient, listServices, memoryJournal, openSpendJournal } from "./index.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike-hostile-"));
 
@@ -225,7 +225,8 @@ suite("what strangers and typing errors give to the client", () => {
         });
         return new Response(stream, { status });
       };
-      const opts = { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "0.05" } };
+      const journal = memoryJournal();
+      const opts = { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "0.05" }, journal };
       await using client = createClient(opts, { fetch });
       await client.call("eth", BODY).catch(() => {});
       assert.ok(chunks < 40, `${status}: ${chunks} pieces of 64 KiB`);

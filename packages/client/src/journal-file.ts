@@ -66,7 +66,7 @@ async function assertOurs(file: string): Promise<void> {
 }
 
 /** The file that a path means, whatever links lead to it. */
-async function realFile(file: string): Promise<string> {
+export async function realFile(file: string): Promise<string> {
   const path = resolve(file);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   try {
@@ -174,24 +174,31 @@ async function stateOf(file: string): Promise<string | undefined> {
 }
 
 /** Takes over what the other journals of a buyer hold, each as often as another process has written it. */
-class Siblings {
+export class Siblings {
   readonly #book: SpendBook;
-  readonly #files: readonly string[];
+  readonly #filesOf: () => readonly string[] | Promise<readonly string[]>;
   readonly #modules: SpendJournalModules;
+  readonly #areRemovedWhenDone: boolean;
   /** State of each when it was read last. */
   readonly #seen = new Map<string, string>();
   #reading: Promise<void> = Promise.resolve();
 
-  constructor(book: SpendBook, files: readonly string[], modules: SpendJournalModules) {
+  constructor(
+    book: SpendBook,
+    filesOf: () => readonly string[] | Promise<readonly string[]>,
+    modules: SpendJournalModules,
+    areRemovedWhenDone = false,
+  ) {
     this.#book = book;
-    this.#files = files;
+    this.#filesOf = filesOf;
     this.#modules = modules;
+    this.#areRemovedWhenDone = areRemovedWhenDone;
   }
 
   /** One after the other: two calls at once do not lock each other out. @throws AppError SPEND_JOURNAL. */
   read(): Promise<void> {
     const reading = this.#reading.then(async () => {
-      for (const file of this.#files) await this.#readOne(file);
+      for (const file of await this.#filesOf()) await this.#readOne(file);
     });
     this.#reading = reading.catch(() => undefined);
     return reading;
@@ -201,7 +208,8 @@ class Siblings {
     const state = await stateOf(file);
     if (state === undefined || state === this.#seen.get(file)) return;
     try {
-      await using other = await openBook(await realFile(file), { file }, this.#modules);
+      const opts = { file, isRemovedWhenDone: this.#areRemovedWhenDone };
+      await using other = await openBook(await realFile(file), opts, this.#modules);
       await this.#book.takeOver(other);
     } catch (error) {
       // Its process presents what it holds.
@@ -217,7 +225,8 @@ class Siblings {
 async function openWithSiblings(opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
   const book = await openBook(await realFile(opts.file), opts, modules);
   if (opts.siblings === undefined) return book;
-  const siblings = new Siblings(book, opts.siblings, modules);
+  const { siblings: files } = opts;
+  const siblings = new Siblings(book, () => files, modules);
   try {
     await siblings.read();
   } catch (error) {
@@ -228,14 +237,19 @@ async function openWithSiblings(opts: SpendJournalOptions, modules: SpendJournal
   return book;
 }
 
-async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendBook> {
+/** Opens the file of a book: a new one, or one that may hold what is in the file already, where that file is empty. */
+export async function openBook(
+  file: string,
+  opts: SpendJournalOptions,
+  modules: SpendJournalModules,
+  book: SpendBook = new SpendBook(modules),
+): Promise<SpendBook> {
   const faults = modules.faults ?? noFaults;
   using owned = new DisposableStack();
   await assertOurs(file);
   const lock = owned.use(await lockJournal(file, faults));
   // Again, as another process may have made it since.
   await assertOurs(file);
-  const book = new SpendBook(modules);
   const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendBook => {
     const writer = new JournalWriter({ file, ...at }, { handle, lock, faults });
     const locked = owned.move();

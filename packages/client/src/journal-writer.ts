@@ -4,7 +4,7 @@ import type { RecordSink } from "./journal.ts";
 import type { JournalLock } from "./journal-lock.ts";
 import { encodeRecord, isRecordable, type JournalRecord } from "./journal-records.ts";
 
-/** Where a {@link JournalWriter} goes on. */
+/** Place in a file from which a {@link JournalWriter} goes on. */
 export interface JournalWriterOptions {
   /** Its path, for messages. */
   readonly file: string;

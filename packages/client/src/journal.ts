@@ -22,7 +22,7 @@ export interface SpendJournalModules {
   readonly faults?: FaultPoints;
 }
 
-/** Where records go. */
+/** Destination of records. */
 export interface RecordSink extends AsyncDisposable {
   /** Writes one record, on the disk before it resolves where it is `durable`. Rejects when it may not be there. */
   append(record: JournalRecord, durable: boolean): Promise<void>;
@@ -139,9 +139,9 @@ export class SpendBook implements SpendJournal {
     for (const entry of this.#entries.values()) if (entry.payment === undefined) this.#drop(entry);
   }
 
-  /** Writes to a sink from now on, and owns it. */
-  writeTo(sink: RecordSink): void {
-    this.#sink = sink;
+  /** Writes to a sink from now on, and owns it; undefined: to memory alone. */
+  writeTo(sink: RecordSink | undefined): void {
+    this.#sink = sink ?? noSink;
   }
 
   /** Everything that still counts, as the records of a new file. */
@@ -418,7 +418,7 @@ export class SpendBook implements SpendJournal {
       signed: async (payment) => {
         const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
         try {
-          // What was refused is open again from now on; what was taken stays that.
+          // A refused payment is open again from now on; one that was taken stays that.
           if (entry.payment === payment && (entry.outcome === "open" || isTaken(entry))) return;
           await this.#faults.reach("journal.sign");
           await this.#sink.append({ t: "signed", id: entry.id, payment, signedAt }, true);

@@ -93,7 +93,9 @@ function noChoice(options: readonly PaymentRequirements[], networks: AllowedNetw
   const named = others.slice(0, MAX_NAMED).join(", ");
   return new AppError("PAYMENT_OPTION_UNKNOWN", {
     message: `The gateway is paid on ${named}, and this buyer pays on ${networks.text()}; nothing was signed.`,
-    advice: `If you mean to pay on ${others[0] ?? ""}, name it in \`networks\` of the client; on the command line, allow it: --network ${others[0] ?? ""}.`,
+    // No ready option: a program that follows advice would allow what a seller names.
+    advice: "A person may allow another network, with --network, or `networks` of the client.",
+    detail: { network: others[0] },
   });
 }
 

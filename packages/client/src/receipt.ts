@@ -34,7 +34,6 @@ const NAMES: Readonly<Record<Field, string>> = {
 const shown = (value: unknown): string => JSON.stringify((textOf(value) ?? "").slice(0, MAX_SHOWN_LENGTH));
 
 function typeName(value: unknown): string {
-  if (value === null) return "null";
   return Array.isArray(value) ? "a list" : `of the type ${typeof value}`;
 }
 
@@ -55,13 +54,13 @@ const REQUIRED: ReadonlySet<Field> = new Set(["network", "transaction"]);
 
 /**
  * Difference between a receipt and the payment that it came for, as a clause; undefined where it fits. Each present field is compared: one
- * of a wrong type fits nothing.
+ * of a wrong type fits nothing. A null is an absent member: pip's x402 leaves such out, and sellers that write its models themselves do not.
  */
 function misfitOf(receipt: Readonly<Record<string, unknown>>, payment: string): string | undefined {
   const facts = readPayment(payment);
   if (facts === undefined) return "the payment cannot be read";
   for (const field of COMPARED) {
-    const value = receipt[field];
+    const value = receipt[field] ?? undefined;
     const isRequired = receipt.success === true && REQUIRED.has(field);
     if (value === undefined && !isRequired) continue;
     if (value === "" && receipt.success !== true) continue;

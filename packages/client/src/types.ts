@@ -55,8 +55,13 @@ export interface ClientOptions {
   readonly gateway: string;
   readonly signer: Signer;
   readonly budget: Budget;
-  /** Where payments are written down before they are sent; by default in memory, so that a crash loses them. */
+  /**
+   * Journal in which payments are written down before they are sent. By default a file of this client in `stateFolder`, which is there while a payment
+   * can be presented again: an identical call of the next process presents it. Its budget is that of this client.
+   */
   readonly journal?: SpendJournal;
+  /** Folder of default journals; `~/.local/state/turnpike/client` by default. */
+  readonly stateFolder?: string;
   /**
    * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment was not taken
    * and no longer can be. Only when all of them agree its price is returned to the budget, and its request signed for anew.
@@ -263,7 +268,7 @@ export interface PurchaseReceipt {
 
 /** A receipt that does not fit the payment, or contradicts one that does: words of the gateway, and no fact. */
 export interface ClaimedReceipt extends PurchaseReceipt {
-  /** What does not fit, as a clause; values of the gateway are in it as JSON. */
+  /** Misfit, as a clause; values of the gateway are in it as JSON. */
   readonly misfit: string;
 }
 
@@ -394,6 +399,11 @@ export interface ClientModules {
   readonly nowMs?: () => number;
   /** Called when a payment is in the journal, before it is sent. */
   readonly onSigned?: (signed: SignedCall) => void;
+  /**
+   * Called once, with the reason, where no default journal can be kept in a file (a read-only disk, no home): it is in memory, and a crash
+   * loses what was signed. A warning of the process by default.
+   */
+  readonly onMemoryOnly?: (reason: string) => void;
   /** Called before each time a signed request is sent again. */
   readonly onRetry?: (reason: string, waitMs: number) => void;
 }

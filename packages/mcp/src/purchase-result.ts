@@ -50,7 +50,7 @@ const CHECKS: readonly unknown[] = ["passed", "undeclared", "unchecked"];
 function opened(json: string): { readonly start: number; readonly end: number; readonly check: string | undefined } {
   const members = jsonMembersNamed(json, ["portal", "data"]);
   const [data, repeated] = members?.get("data") ?? [];
-  // Of two, a program may take either.
+  // A program may take either of two.
   if (data === undefined || repeated !== undefined) return { start: 0, end: json.length, check: undefined };
   const span = members?.get("portal")?.at(-1);
   const isRead = span !== undefined && span.end - span.start <= MAX_PORTAL_CHARACTERS;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
-import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
+import { createClient, memoryJournal, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
 import { loadConfig } from "@turnpike/config";
 import { devRpc, fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
 import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit/servers";
@@ -62,7 +62,12 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
 
   test("sells a live answer for exactly 5,000 units, and the ledger records it", async () => {
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
-    const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
+    const client = createClient({
+      gateway: base,
+      signer: buyer,
+      budget: { perCallUsd: "0.01" },
+      journal: memoryJournal(),
+    });
     const result = await client.call("eth", { method: "eth_chainId" });
     assert.ok(
       result.kind === "bought",
@@ -95,7 +100,12 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
       load: () => next,
     });
     const base = `http://127.0.0.1:${priced.gatewayPort}`;
-    const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
+    const client = createClient({
+      gateway: base,
+      signer: buyer,
+      budget: { perCallUsd: "0.01" },
+      journal: memoryJournal(),
+    });
     const buy = async () => (await client.call("eth", { method: "eth_chainId" })).kind;
     const sent = () => devRpc(anvil.url, "eth_getTransactionCount", [signerFromKey(own).address, "latest"]);
     assert.equal(await buy(), "bought");

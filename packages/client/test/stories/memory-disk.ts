@@ -1,3 +1,4 @@
+import { basename, dirname } from "node:path";
 import type { Chance } from "@turnpike/testkit/chance";
 import type { SimulatedProcess } from "./simulated-process.ts";
 import type { SimulatedTime } from "./simulated-time.ts";
@@ -38,6 +39,11 @@ export class MemoryDisk {
 
   inodeOf(path: string): Inode | undefined {
     return this.#names.get(path);
+  }
+
+  /** Names of the entries of a folder. */
+  namesIn(folder: string): string[] {
+    return [...this.#names.keys()].filter((path) => dirname(path) === folder).map((path) => basename(path));
   }
 
   create(path: string, isFolder: boolean, mode: number): Inode {

@@ -134,6 +134,13 @@ export function realpath(path: string): Promise<string> {
   });
 }
 
+export function readdir(path: string): Promise<string[]> {
+  return operation("readdir", () => {
+    inodeOf(path);
+    return mountedDisk().namesIn(path);
+  });
+}
+
 export function mkdir(path: string, opts: { readonly mode?: number } = {}): Promise<void> {
   return operation("mkdir", () => {
     if (mountedDisk().inodeOf(path) === undefined) mountedDisk().create(path, true, opts.mode ?? 0o777);

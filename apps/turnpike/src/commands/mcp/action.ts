@@ -63,7 +63,7 @@ async function tokenOf(opts: McpOptions, context: CommandContext): Promise<strin
   throw new AppError("USAGE", { message: "The token of MCP over HTTP must be 16 to 512 characters without spaces." });
 }
 
-/** What both ways of serving stand on. */
+/** Parts that both ways of serving use. */
 interface Buyer {
   readonly server: McpServerOptions;
   readonly perCallMicroUsd: bigint;

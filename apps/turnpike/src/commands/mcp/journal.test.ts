@@ -81,9 +81,9 @@ suite("the journal of turnpike mcp", () => {
     for (const { journal } of [first, cut]) await journal[Symbol.asyncDispose]();
     const again = await openJournal(undefined, BUYER, state.env, HOUR_MS);
     assert.equal(again.file, cut.file);
-    const goes = beginSession(again, HOUR_MS);
-    assert.equal(goes.usedMicroUsd, 5n);
-    assert.equal(goes.since, "1970-01-01T00:00:00.000Z");
+    const resumed = beginSession(again, HOUR_MS);
+    assert.equal(resumed.usedMicroUsd, 5n);
+    assert.equal(resumed.since, "1970-01-01T00:00:00.000Z");
     await again.journal[Symbol.asyncDispose]();
   });
 
@@ -97,8 +97,8 @@ suite("the journal of turnpike mcp", () => {
       session.record(used);
       nowMs += HOUR_MS - 1;
     }
-    const left = beginSession(opened, nowMs + HOUR_MS);
-    assert.equal(left.usedMicroUsd, 0n, "long after its end a new one begins");
+    const nextSession = beginSession(opened, nowMs + HOUR_MS);
+    assert.equal(nextSession.usedMicroUsd, 0n, "long after its end a new one begins");
     await opened.journal[Symbol.asyncDispose]();
   });
 

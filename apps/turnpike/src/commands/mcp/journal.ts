@@ -19,7 +19,7 @@ export interface OpenJournal {
   readonly journal: SpendJournal;
 }
 
-/** Where the journals of a buyer are: with the state of `turnpike up` for its gateway, else with the user's state. */
+/** Folder of a buyer's journals: with the state of `turnpike up` for its gateway, else with the user's state. */
 function filesOf(
   buyer: { readonly gateway: string; readonly address: string; readonly local: boolean },
   env: Environment,
@@ -36,7 +36,7 @@ const recordOf = (file: string): string => `${file}.session`;
 
 /** A session that ends with its process: its record outlives that, so that the budget does too. */
 export interface ProcessSession extends Disposable {
-  /** What the session had used before its process ended; 0 for a new one. */
+  /** Sum that the session had used before its process ended; 0 for a new one. */
   readonly usedMicroUsd: bigint;
   /** When it began, where it is a continued one. */
   readonly since: string | undefined;

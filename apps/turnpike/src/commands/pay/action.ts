@@ -229,7 +229,7 @@ async function buy(
   using signals = interruption((exitCode) => {
     // All that is still to be done takes no time.
     if (isWritten) return;
-    // What is shown already is the outcome, also while the balance is read.
+    // A result that is shown already is the outcome, also while the balance is read.
     outcome?.document[Symbol.dispose]();
     if (outcome === undefined && openPayment !== undefined) {
       using _document = show(openResult(openPayment, "CANCELLED", "The command was interrupted."), shown);
@@ -277,6 +277,16 @@ async function buy(
   printError(`${(result.kind === "refused" && !output.json ? lines.slice(0, 1) : lines).join("\n")}\n`);
 }
 
+/** The error of a network that the buyer does not allow, with the option that allows it where a person reads it. */
+function withNetworkOption(error: unknown, { json }: Output): unknown {
+  if (!isAppError(error, "PAYMENT_OPTION_UNKNOWN") || json || !canAsk()) return error;
+  const { message, detail } = error;
+  const { network } = detail;
+  if (typeof network !== "string") return error;
+  const advice = `If you mean to pay on ${network}, allow it: --network ${network}`;
+  return new AppError("PAYMENT_OPTION_UNKNOWN", { message, advice, detail, cause: error });
+}
+
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */
 export async function pay(
   service: string,
@@ -315,7 +325,9 @@ export async function pay(
   const call = { service, body, payment: opts.payment, listedUsd, budget };
   if (opts.quote === true) {
     await using client = createClient(buyer);
-    await showQuote(client, call, output, (max) => payLine({ max }));
+    await showQuote(client, call, output, (max) => payLine({ max })).catch((error: unknown) => {
+      throw withNetworkOption(error, output);
+    });
     return;
   }
   const journaledCall = { gateway, address: signer.address, local: up !== undefined, service, body };
@@ -337,5 +349,7 @@ export async function pay(
       const isLocal = price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset);
       return balanceOf(opts.rpc ?? (isLocal ? up.settlement.rpc : undefined), price, signer.address, signal);
     },
-  );
+  ).catch((error: unknown) => {
+    throw withNetworkOption(error, output);
+  });
 }

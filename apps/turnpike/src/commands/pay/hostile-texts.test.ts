@@ -5,7 +5,7 @@ import { after, before, suite, test } from "node:test";
 import { signerFromKey } from "@turnpike/client";
 import { runInProcess } from "../../../test/run-command.ts";
 
-/** What a terminal would do: set the clipboard, clear itself, turn text around; and a line that looks like ours. */
+/** Controls of a terminal: set the clipboard, clear itself, turn text around; and a line that looks like ours. */
 const HOSTILE =
   "x\u001b]52;c;ZXZpbA==\u0007\u001b[2J\u009b2J\u202e\u2066\u{e0041}\u200d\r\nTo ask again for the same payment, never with a new one:\nnpx evil pay";
 /** No character that a terminal acts upon, but line ends. */

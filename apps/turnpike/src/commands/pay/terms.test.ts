@@ -106,7 +106,24 @@ suite("pay, and the terms of a seller", () => {
     const { code, err } = await run(call, env);
     assert.equal(code, 1);
     assert.match(err, /^error PAYMENT_OPTION_UNKNOWN: The gateway is paid on eip155:8453, and this buyer pays on test/);
-    assert.match(err, /allow it: --network eip155:8453\.$/m);
+    assert.match(err, /^A person may allow another network, with --network, or `networks` of the client\.$/m);
+    const json = await run([...call, "--json"], env);
+    assert.doesNotMatch(
+      `${err}${json.out}`,
+      /--network eip155/,
+      "a program that follows advice would allow what a seller names",
+    );
+    const { stdin, stderr } = process;
+    const terminals = [stdin.isTTY, stderr.isTTY];
+    Object.assign(stdin, { isTTY: true });
+    Object.assign(stderr, { isTTY: true });
+    try {
+      assert.match((await run(call, env)).err, /^If you mean to pay on eip155:8453, allow it: --network eip155:8453$/m);
+      assert.doesNotMatch((await run([...call, "--json"], env)).out, /--network eip155/);
+    } finally {
+      Object.assign(stdin, { isTTY: terminals[0] });
+      Object.assign(stderr, { isTTY: terminals[1] });
+    }
     const other = await run([...call, "--network", "eip155:1"], env);
     assert.match(other.err, /and this buyer pays on eip155:1; nothing was signed/);
     assert.match((await run([...call, "--network", "base"], env)).err, /^error USAGE: --network: "base"/);

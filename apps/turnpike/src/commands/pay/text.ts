@@ -11,7 +11,7 @@ export const CHARGED = 6;
 /** Exit code of an answer that could not be written. */
 export const LOST = 7;
 
-/** What a payer still has. */
+/** Balance of a payer. */
 export interface Balance {
   readonly address: string;
   readonly units: bigint;
@@ -108,7 +108,7 @@ function refusalText({ code, message, messageOf }: Refused): string {
   return messageOf === "client" || readable !== message ? readable : `The gateway says: ${saidText(message)}`;
 }
 
-/** What went wrong, what it cost, and the command that presents the same payment again where that may help. */
+/** Lines on a failure: its cause, its cost, and the command that presents the same payment again where that may help. */
 export function whatNext(refused: Refused, again: string): string[] {
   const { code, payment, charge, open, retryable } = refused;
   const lines = [`error ${code}: ${refusalText(refused)}`, charge];
