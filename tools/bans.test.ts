@@ -77,7 +77,7 @@ const SHORT_LIMITS: Readonly<Record<string, Readonly<Record<string, number>>>> =
     "packages/gateway/src/wire.test.ts": 3,
     "packages/localnet/src/port-splitter.test.ts": 1,
     "packages/payment/src/ledger/unavailable.test.ts": 1,
-    "packages/payment/src/remote/remote-settler.test.ts": 1,
+    "packages/payment/src/remote/remote-settler.test.ts": 2,
     "packages/portal-db/src/database/batch-leaks.test.ts": 2,
     "packages/portal-db/src/database/session.test.ts": 2,
     "packages/portal-db/src/http/exhaustion.test.ts": 1,
@@ -92,7 +92,7 @@ const SHORT_LIMITS: Readonly<Record<string, Readonly<Record<string, number>>>> =
     "test/e2e/portal-db-security.test.ts": 1,
   },
   "what answers does so in the turn in which it is asked, before any timer": {
-    "packages/payment/src/facilitator/duplicates.test.ts": 2,
+    "packages/payment/src/facilitator/duplicates.test.ts": 3,
     "packages/payment/src/facilitator/unpaid.test.ts": 3,
     "packages/search/src/service/search-service.test.ts": 3,
     "test/e2e/search-route.test.ts": 1,

@@ -69,7 +69,7 @@ const LEASE_SECONDS = 600;
 const NETWORK = { maxTimeoutSeconds: 3_600 };
 const RELAYER = { leaseSeconds: LEASE_SECONDS, reconcileIntervalMs: 1_000 };
 /** Signatures are checked on the main thread: a thread for each of these gateways costs a second. */
-const PAYMENT = { verifyThreads: 0, settleWaitMs: 60_000, facilitatorTimeoutMs: 60_000 };
+const PAYMENT = { verifyThreads: 0, settleWaitMs: 60_000, facilitatorTimeoutMs: 70_000 };
 const GATEWAY = { port: 0, metrics: { port: 0 }, upstreamTimeoutMs: 60_000 };
 
 type Overrides = Readonly<Record<string, unknown>>;

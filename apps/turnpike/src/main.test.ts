@@ -1,5 +1,17 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,7 +20,7 @@ import { after, suite, test } from "node:test";
 import { writePidFile } from "@turnpike/base";
 
 import type { Command } from "commander";
-import { runInProcess as run, runSpawned } from "../test/run-command.ts";
+import { COMMAND_FILE, runInProcess as run, runSpawned } from "../test/run-command.ts";
 import { program } from "./main.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike-cli-"));
@@ -18,6 +30,9 @@ after(() => {
   process.chdir(startFolder);
   rmSync(folder, { recursive: true, force: true });
 });
+
+/** A device that is full is of Linux alone. */
+const FULL_DISK = { skip: !existsSync("/dev/full") };
 
 const ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
@@ -190,6 +205,16 @@ suite("the command", () => {
     assert.match(capless.out, /^\{"error":\{"code":"USAGE"/);
     assert.deepEqual([gateway.code, gateway.out], [2, ""]);
     assert.match(gateway.err, /^error CONFIG_INVALID: /);
+  });
+
+  test("attack: output that is lost to a full disk is a failure with a line on the error output", FULL_DISK, () => {
+    const full = openSync("/dev/full", "w");
+    const { status, stderr } = spawnSync(process.execPath, [COMMAND_FILE, "config", "schema"], {
+      stdio: ["ignore", full, "pipe"],
+      encoding: "utf8",
+    });
+    closeSync(full);
+    assert.deepEqual([status, stderr], [1, "error INTERNAL: The output could not be written (ENOSPC).\n"]);
   });
 
   test("an unknown command or option is a usage error, told once, without a stack", async () => {

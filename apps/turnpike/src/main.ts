@@ -5,7 +5,7 @@ import { ConnectionFaults } from "./cli/connection-faults.ts";
 import type { CommandContext } from "./cli/context.ts";
 import { readableMessage } from "./cli/field-text.ts";
 import { exitCodeOf, failureOf } from "./cli/output.ts";
-import { printError, printOut } from "./cli/terminal.ts";
+import { flushOutput, printError, printOut } from "./cli/terminal.ts";
 import { productVersion } from "./cli/version.ts";
 import { chainCommand } from "./commands/chain/command.ts";
 import { configCommand } from "./commands/config/command.ts";
@@ -103,6 +103,9 @@ export async function runCommandLine(args: readonly string[], context: CommandCo
   }
 }
 
+/** Faults of outputs whose reader, a process or a terminal, has gone. */
+const READER_GONE: ReadonlySet<string> = new Set(["EPIPE", "EIO"]);
+
 /** Runs the command line. The only place that ends the process. */
 export async function main(args: readonly string[], env: Environment): Promise<void> {
   const end = (code: number): never => process.exit(code);
@@ -123,6 +126,10 @@ export async function main(args: readonly string[], env: Environment): Promise<v
     if (!connectionFaults.absorb(error)) end(report(error, args, context));
   });
   await runCommandLine(args, context);
+  const fault = await flushOutput();
+  if (fault === undefined || READER_GONE.has(fault) || (process.exitCode ?? 0) !== 0) return;
+  printError(`error INTERNAL: The output could not be written (${fault}).\n`);
+  process.exitCode = 1;
 }
 
 if (import.meta.main) await main(process.argv.slice(2), process.env);

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { ForeignJsonReader, readForeignJson } from "./foreign-json.ts";
+import { type ForeignJsonLimits, ForeignJsonReader, readForeignJson } from "./foreign-json.ts";
 
 const LIMITS = { maxBytes: 1_000, maxDepth: 8, maxValues: 20 };
 const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
-const read = (text: string, limits = LIMITS) => readForeignJson(Buffer.from(text), limits);
+const read = (text: string, limits: ForeignJsonLimits = LIMITS) => readForeignJson(Buffer.from(text), limits);
 
 suite("foreign JSON", () => {
   test("what is at each bound is read, and what is beyond it is refused by name", () => {
-    assert.deepEqual(read(nested(8)), { ok: true, value: JSON.parse(nested(8)) as unknown });
+    assert.deepEqual(read(nested(8)), { ok: true, value: JSON.parse(nested(8)) as unknown, text: nested(8) });
     assert.deepEqual(read(nested(9)), { ok: false, fault: "depth" });
     const list = (length: number): string => JSON.stringify(Array.from({ length }, (_, at) => at));
     assert.equal(read(list(19)).ok, true, "the list is a value too");
@@ -61,7 +61,15 @@ suite("foreign JSON", () => {
     assert.deepEqual(read(text), {
       ok: true,
       value: { "\ufffd": "\ufffd\u{1f600}\ufffd", b: String.raw`\ud800` },
+      text: String.raw`{"\ufffd":"\ufffd\ud83d\ude00\ufffd","b":"\\ud800"}`,
     });
+  });
+
+  test("the text is as it was sent, and a document of more values than are parsed is there as a text alone", () => {
+    const text = '{ "a":12345678901234567890, "a":1e999 }\n';
+    assert.deepEqual(read(text), { ok: true, value: { a: Number.POSITIVE_INFINITY }, text });
+    assert.deepEqual(read(text, { ...LIMITS, maxParsedValues: 2 }), { ok: true, value: undefined, text });
+    assert.deepEqual(read("[1]", { ...LIMITS, maxParsedValues: 2 }), { ok: true, value: [1], text: "[1]" });
   });
 
   test("`__proto__` is a member like any other", () => {

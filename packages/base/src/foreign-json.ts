@@ -10,6 +10,8 @@ export interface ForeignJsonLimits {
   readonly maxDepth: number;
   /** Maximum number of members and elements in the whole document: each costs memory, however short its text is. */
   readonly maxValues: number;
+  /** Maximum number of values of a document that is parsed, too: of a larger one there is the text alone. Unbounded by default. */
+  readonly maxParsedValues?: number;
 }
 
 /**
@@ -26,7 +28,13 @@ export type ForeignJsonFault = JsonCheckFault | "size" | "utf8" | "cut" | "empty
 
 /** Result of reading foreign JSON. */
 export type ForeignJson =
-  | { readonly ok: true; readonly value: unknown }
+  | {
+      readonly ok: true;
+      /** Parsed JSON: its numbers are doubles, and of members with one key it has the last. */
+      readonly value: unknown;
+      /** The document as it was sent, with U+FFFD for each half of a surrogate pair. */
+      readonly text: string;
+    }
   | { readonly ok: false; readonly fault: ForeignJsonFault };
 
 /**
@@ -36,6 +44,7 @@ export type ForeignJson =
  */
 export class ForeignJsonReader {
   readonly #maxBytes: number;
+  readonly #maxParsedValues: number;
   readonly #check: JsonCheck;
   #parts: Uint8Array[] = [];
   #bytes = 0;
@@ -43,6 +52,7 @@ export class ForeignJsonReader {
 
   constructor(limits: ForeignJsonLimits) {
     this.#maxBytes = limits.maxBytes;
+    this.#maxParsedValues = limits.maxParsedValues ?? Number.POSITIVE_INFINITY;
     this.#check = new JsonCheck(limits);
   }
 
@@ -70,7 +80,9 @@ export class ForeignJsonReader {
     const [first] = parts;
     const bytes = first !== undefined && parts.length === 1 ? asBuffer(first) : Buffer.concat(parts);
     if (!isUtf8(bytes)) return { ok: false, fault: "utf8" };
-    return { ok: true, value: JSON.parse(withoutLoneSurrogates(bytes.toString())) as unknown };
+    const text = withoutLoneSurrogates(bytes.toString());
+    const isParsed = this.#check.values <= this.#maxParsedValues;
+    return { ok: true, value: isParsed ? (JSON.parse(text) as unknown) : undefined, text };
   }
 }
 

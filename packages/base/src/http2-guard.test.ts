@@ -11,6 +11,7 @@ import { silentLog } from "./log.ts";
 async function rig(
   options: Http2GuardOptions = {},
   onStream: (stream: ServerHttp2Stream) => void = (stream) => stream.respond({}, { endStream: true }),
+  isGrpc = false,
 ) {
   let nowMs = 0;
   const refused: ConnectionRefusal[] = [];
@@ -25,7 +26,8 @@ async function rig(
   let sessions = 0;
   server.on("session", () => sessions++);
   server.on("stream", onStream);
-  http2.watch(server);
+  if (isGrpc) http2.watchGrpc({ http2Servers: new Map([[server, {}]]) });
+  else http2.watch(server);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
@@ -208,27 +210,106 @@ suite("a guard of HTTP/2 connections", () => {
     assert.deepEqual(at.refused, ["flood"]);
   });
 
-  test("attack: a connection whose client reads nothing of a response is closed, however often it pings", async () => {
-    const written = Promise.withResolvers<ServerHttp2Stream>();
+  test("attack: a stream whose client reads nothing of a response is reset, and its connection's other streams go on", async () => {
+    const stalled = Promise.withResolvers<ServerHttp2Stream>();
     await using at = await rig({ idleTimeoutMs: 1_000, stallTimeoutMs: 30_000 }, (stream) => {
       stream.respond({});
       stream.write(Buffer.alloc(200_000));
-      written.resolve(stream);
+      stalled.resolve(stream);
     });
     const session = at.open();
     const stream = session.request({ ":method": "POST", ":path": "/" });
     stream.on("error", () => {});
-    const { promise: closed, resolve } = Promise.withResolvers<void>();
-    session.on("close", () => resolve());
-    const response = await written.promise;
+    const response = await stalled.promise;
     at.http2.check();
     at.pass(29_000);
+    const later = session.request({ ":method": "POST", ":path": "/" });
+    later.on("error", () => {});
+    await once(later, "response");
     at.http2.check();
     await new Promise((done) => session.ping(() => done(undefined)));
     assert.ok(response.writableLength > 0 && !response.destroyed, "within the time");
+    const closed = new Promise((resolve) => stream.once("close", resolve));
+    const responseClosed = once(response, "close");
+    stream.resume();
+    stream.pause();
     at.pass(1_000);
     at.http2.check();
+    await responseClosed;
+    stream.resume();
     await closed;
+    assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL);
+    at.http2.check();
+    assert.ok(!session.destroyed && !later.destroyed);
+    session.destroy();
+  });
+
+  test("a client that reads a long response slowly is not reset, and gets it whole", async () => {
+    const bytes = Buffer.alloc(1_000_000, "0123456789abcdef!");
+    const started = Promise.withResolvers<ServerHttp2Stream>();
+    await using at = await rig(
+      { stallTimeoutMs: 30_000 },
+      (stream) => {
+        stream.respond({}, { waitForTrailers: true });
+        stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": 0 }));
+        stream.write(bytes, () => stream.end());
+        started.resolve(stream);
+      },
+      true,
+    );
+    const session = at.open();
+    const stream = session.request({ ":method": "POST", ":path": "/" });
+    const chunks: Buffer[] = [];
+    let readBytes = 0;
+    let pauseAt = 0;
+    stream.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      readBytes += chunk.length;
+      if (readBytes >= pauseAt) stream.pause();
+    });
+    const ended = once(stream, "end");
+    const response = await started.promise;
+    for (pauseAt = 150_000; pauseAt < 900_000; pauseAt += 150_000) {
+      stream.resume();
+      while (readBytes < pauseAt) await new Promise(setImmediate);
+      await new Promise((done) => session.ping(() => done(undefined)));
+      at.http2.check();
+      assert.ok(!response.destroyed && response.writableLength > 0);
+      at.pass(29_000);
+    }
+    pauseAt = Number.POSITIVE_INFINITY;
+    stream.resume();
+    await ended;
+    assert.ok(Buffer.concat(chunks).equals(bytes));
+    session.destroy();
+  });
+
+  test("attack: a connection that takes no byte at all is closed", async () => {
+    const stalled = Promise.withResolvers<ServerHttp2Stream>();
+    await using at = await rig({ stallTimeoutMs: 30_000 }, (stream) => {
+      stream.respond({});
+      stream.write(Buffer.alloc(50_000_000));
+      stalled.resolve(stream);
+    });
+    const socket = connectTcp(at.port, "127.0.0.1").pause();
+    socket.on("error", () => {});
+    // Its flow control lets all pass (RFC 9113 section 6.5.2, 6.9), and it reads nothing.
+    const settings = frame(4, 0, 0, [0, 4, 0x7f, 0xff, 0xff, 0xff]);
+    const window = frame(8, 0, 0, [0x7f, 0xff, 0, 0]);
+    const head = frame(1, 5, 1, [0x83, 0x86, 0x84, 1, 1, 0x78]);
+    socket.write(Buffer.concat([Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), settings, window, head]));
+    const response = await stalled.promise;
+    at.http2.check();
+    at.pass(30_000);
+    at.http2.check();
+    at.pass(1_000);
+    at.http2.check();
+    const { session } = response;
+    if (session !== undefined && !session.destroyed) await once(session, "close");
+    if (!response.destroyed) await once(response, "close");
+    for (let turn = 0; turn < 100 && at.http2.size > 0; turn++) await new Promise(setImmediate);
+    assert.equal(at.http2.size, 0);
+    socket.destroy();
   });
 
   test("a connection without SETTINGS is closed, and one without a stream", async () => {

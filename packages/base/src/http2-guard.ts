@@ -27,8 +27,8 @@ export interface Http2GuardOptions {
   /** Time after which a connection without a stream is closed; 60,000 by default. */
   readonly idleTimeoutMs?: number;
   /**
-   * Time after which a connection is closed on which what waits to be written to a stream has not become less, such as for a
-   * client whose flow control lets nothing pass; 60,000 by default.
+   * Time after which a stream is reset of whose waiting bytes the client has read nothing, such as one whose flow control lets
+   * nothing pass; 60,000 by default. Its connection is closed when the reset does not end it.
    */
   readonly stallTimeoutMs?: number;
 }
@@ -45,6 +45,7 @@ const HEAD_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 60_000;
 const STALL_TIMEOUT_MS = 60_000;
 const CHECK_MS = 1_000;
+const PIECE_BYTES = 65_536;
 const PER_CONNECTION: FrameRate = { burst: 1_000, perSecond: 100 };
 const PER_CLIENT: FrameRate = { burst: 4_000, perSecond: 400 };
 const FRAME_FAULTS: ReadonlySet<string> = new Set(["ERR_HTTP2_ERROR", "ERR_HTTP2_TOO_MANY_INVALID_FRAMES"]);
@@ -136,6 +137,60 @@ class Client {
 interface Backlog {
   bytes: number;
   sinceMs: number;
+  /** Writes that were complete at that time, and are now. */
+  seenWrites: number;
+  writes: number;
+  isReset: boolean;
+}
+
+type WriteCallback = (error?: Error | null) => void;
+
+/**
+ * Writes large chunks of a stream in pieces, so that its client's progress shows. Only for streams with trailers: without them Node
+ * ends a stream whose `end` was called after the write under way, which may be any piece.
+ */
+function writeInPieces(stream: ServerHttp2Stream, onWritten: () => void): void {
+  const write = stream._write.bind(stream);
+  const writev = stream._writev?.bind(stream);
+  const writeChunk = (chunk: unknown, encoding: BufferEncoding, callback: WriteCallback): void => {
+    const done: WriteCallback = (error) => {
+      onWritten();
+      callback(error);
+    };
+    if (!Buffer.isBuffer(chunk) || chunk.length <= PIECE_BYTES) {
+      write(chunk, encoding, done);
+      return;
+    }
+    let writtenBytes = 0;
+    const writePiece: WriteCallback = (error) => {
+      onWritten();
+      if ((error !== undefined && error !== null) || writtenBytes >= chunk.length) {
+        callback(error);
+        return;
+      }
+      const piece = chunk.subarray(writtenBytes, writtenBytes + PIECE_BYTES);
+      writtenBytes += piece.length;
+      write(piece, encoding, writePiece);
+    };
+    writePiece();
+  };
+  stream._write = writeChunk;
+  stream._writev = (chunks, callback) => {
+    if (writev !== undefined && chunks.every(({ chunk }) => chunk.length <= PIECE_BYTES)) {
+      writev(chunks, (error) => {
+        onWritten();
+        callback(error);
+      });
+      return;
+    }
+    let at = 0;
+    const next: WriteCallback = (error) => {
+      const entry = chunks[at++];
+      if ((error !== undefined && error !== null) || entry === undefined) callback(error);
+      else writeChunk(entry.chunk, entry.encoding, next);
+    };
+    next();
+  };
 }
 
 /** State of one session. */
@@ -168,6 +223,8 @@ export class Http2Guard implements Disposable {
   readonly #headTimeoutMs: number;
   readonly #idleTimeoutMs: number;
   readonly #stallTimeoutMs: number;
+  /** True when all streams that are written to have trailers. */
+  #hasTrailers = false;
   /** Connection whose session begins in this call. */
   #accepting: Socket | undefined;
 
@@ -214,6 +271,8 @@ export class Http2Guard implements Disposable {
     const below: unknown = Reflect.get(server, "http2Servers");
     const servers = below instanceof Map ? [...below.keys()].filter((each) => each instanceof EventEmitter) : [];
     if (servers.length === 0) throw new AppError("INTERNAL", { message: "The gRPC library has no HTTP/2 servers." });
+    // The library sends trailers after each response with data.
+    this.#hasTrailers = true;
     for (const each of servers) this.watch(each);
   }
 
@@ -222,7 +281,7 @@ export class Http2Guard implements Disposable {
     const nowMs = this.#clock.monotonicMs();
     for (const [session, watched] of this.#sessions) {
       if (!watched.hasSettings && nowMs - watched.startedMs >= this.#headTimeoutMs) session.destroy();
-      else if (this.#isStalled(watched, nowMs)) session.destroy();
+      else if (!this.#resetStalled(watched, nowMs)) session.destroy();
       else if (watched.streams.size === 0 && nowMs - watched.idleSinceMs >= this.#idleTimeoutMs) {
         // The head of a stream that is not whole holds it open: then the next check ends it.
         if (session.closed) session.destroy();
@@ -231,16 +290,25 @@ export class Http2Guard implements Disposable {
     }
   }
 
-  /** True when a stream's client has read nothing of what waits for it for so long. */
-  #isStalled({ streams }: Watched, nowMs: number): boolean {
-    let isStalled = false;
-    for (const [{ writableLength }, backlog] of streams) {
-      if (writableLength === 0 || backlog.bytes === 0 || writableLength < backlog.bytes) {
+  /**
+   * Resets streams whose clients have read nothing of their waiting bytes for so long: a proxy's connection has many clients'
+   * streams. Returns false when a stream has not ended since it was reset: the connection itself lets nothing pass.
+   */
+  #resetStalled({ streams }: Watched, nowMs: number): boolean {
+    for (const [stream, backlog] of streams) {
+      const { writableLength } = stream;
+      const isProgress = writableLength < backlog.bytes || backlog.writes > backlog.seenWrites;
+      if (backlog.isReset) return false;
+      if (writableLength === 0 || backlog.bytes === 0 || isProgress) {
         backlog.bytes = writableLength;
         backlog.sinceMs = nowMs;
-      } else if (nowMs - backlog.sinceMs >= this.#stallTimeoutMs) isStalled = true;
+        backlog.seenWrites = backlog.writes;
+      } else if (nowMs - backlog.sinceMs >= this.#stallTimeoutMs) {
+        backlog.isReset = true;
+        stream.close(constants.NGHTTP2_CANCEL);
+      }
     }
-    return isStalled;
+    return true;
   }
 
   #accept(socket: Socket, server: EventEmitter, listeners: readonly ((socket: Socket) => void)[]): void {
@@ -332,7 +400,9 @@ export class Http2Guard implements Disposable {
   }
 
   #beginStream(session: ServerHttp2Session, stream: ServerHttp2Stream, watched: Watched): void {
-    watched.streams.set(stream, { bytes: 0, sinceMs: 0 });
+    const backlog: Backlog = { bytes: 0, sinceMs: 0, seenWrites: 0, writes: 0, isReset: false };
+    watched.streams.set(stream, backlog);
+    if (this.#hasTrailers) writeInPieces(stream, () => backlog.writes++);
     // Its faults are those of its frames; the server's own listener may come too late for the first one.
     stream.on("error", () => {});
     stream.once("close", () => {

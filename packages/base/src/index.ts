@@ -118,6 +118,7 @@ export {
   jsonValueEnd,
   skipJsonSpace,
 } from "./json-spans.ts";
+export { type CompactJson, compactJson, indentJson, jsonMembersNamed } from "./json-text.ts";
 export { closeServer, listenOn } from "./listen.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { isLoopbackUrl } from "./loopback.ts";
@@ -138,4 +139,4 @@ export { looksLikeKey, redacted } from "./redaction.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
 export { trimEndOf, trimFieldValue } from "./trim.ts";
 export { writeAtomically } from "./write-atomically.ts";
-export { type ReleaseBytes, WriteBufferBudget } from "./write-buffer-budget.ts";
+export { type AnswerReader, type ReleaseBytes, type SharedBytes, WriteBufferBudget } from "./write-buffer-budget.ts";

@@ -102,6 +102,11 @@ export class JsonCheck {
     return this.#state === BROKEN ? (this.#fault ?? "syntax") : undefined;
   }
 
+  /** Number of values that were read. */
+  get values(): number {
+    return this.#values;
+  }
+
   /** Reads further bytes. False when no text that begins with all that was read is JSON. */
   write(bytes: Uint8Array, from = 0, to = bytes.length): boolean {
     const mayHop = to - from >= LEAST_HOP_BYTES && isWithoutEscapes(bytes, from, to);

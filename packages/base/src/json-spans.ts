@@ -52,7 +52,7 @@ export function jsonText(bytes: Uint8Array): string {
 const textOf = (source: JsonSource): string => (typeof source === "string" ? source : jsonText(source));
 
 /** First character after the string whose quote is at `at`; -1 when it does not end. */
-function afterString(text: string, at: number): number {
+export function afterString(text: string, at: number): number {
   for (let from = at + 1; ; ) {
     const quote = text.indexOf('"', from);
     if (quote === -1) return -1;

@@ -176,6 +176,11 @@ function loneSurrogateAt(json: string, from: number): number {
       at += 2;
       continue;
     }
+    const first = json[at + 2];
+    if (first !== "d" && first !== "D") {
+      at += 6;
+      continue;
+    }
     const unit = Number.parseInt(json.slice(at + 2, at + 6), 16);
     at += 6;
     if (unit < 0xd800 || unit > 0xdfff) continue;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { test } from "node:test";
+import { suite, test } from "node:test";
 import { openRaw } from "@turnpike/testkit";
 import { WriteBufferBudget } from "./write-buffer-budget.ts";
 
@@ -13,7 +13,7 @@ test("what a connection holds is given back once, however it ends, also for answ
   const taken: boolean[] = [];
   const waiting: ServerResponse[] = [];
   let arrived = Promise.withResolvers<void>();
-  let wanted = 3;
+  const wanted = 3;
   const server = createServer(({ url = "" }, res) => {
     taken.push(budget.acquire(res, 100, url, false));
     waiting.push(res);
@@ -46,11 +46,85 @@ test("what a connection holds is given back once, however it ends, also for answ
     else raw.socket.resetAndDestroy();
     await closed;
   }
-  // All of it is there again, and no more.
-  wanted = 9;
-  arrived = Promise.withResolvers();
-  await using raw = await openRaw(port);
-  raw.write(Array.from({ length: wanted }, (_, at) => askAs(`client${at}`)).join(""));
-  await arrived.promise;
-  assert.deepEqual(taken, [...Array.from({ length: 8 }, () => true), false]);
+  assert.equal(budget.bytes, 0);
+});
+
+/** A budget of 1,000 bytes whose clock is the test's, and its clients. */
+function rig() {
+  let nowMs = 0;
+  const budget = new WriteBufferBudget(() => 1_000, { clock: { monotonicMs: () => nowMs } });
+  const closed: string[] = [];
+  return {
+    budget,
+    closed,
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+    reader: (name: string, client = name) => ({
+      client,
+      connection: {},
+      close: () => void closed.push(name),
+    }),
+  };
+}
+
+suite("when there is no room", () => {
+  test("the oldest answer of the client that has held most for longest is closed", () => {
+    const { budget, closed, pass, reader } = rig();
+    assert.ok(budget.reserve(100, reader("old and small")));
+    pass(1_000);
+    assert.ok(budget.reserve(150, reader("large, first", "large")));
+    assert.ok(budget.reserve(100, reader("large, second", "large")));
+    pass(5_000);
+    assert.ok(budget.reserve(600, reader("new and large")));
+    assert.ok(budget.reserve(100, reader("honest")));
+    assert.deepEqual(closed, ["large, first"]);
+    assert.ok(budget.reserve(900, reader("nothing held")));
+    assert.deepEqual(closed.slice(1).sort(), ["honest", "large, second", "new and large", "old and small"].slice(1));
+    assert.equal(budget.reserve(1_001, reader("too large")), undefined);
+    assert.equal(budget.bytes, 1_000);
+  });
+
+  test("a client that holds bytes gets room from those that hold more, not from others", () => {
+    const { budget, closed, reader } = rig();
+    for (const name of ["a", "b", "c", "d"]) assert.ok(budget.reserve(200, reader(name)));
+    assert.ok(budget.reserve(50, reader("e")));
+    assert.ok(budget.reserve(140, reader("e")), "within its share, and there is room");
+    assert.equal(budget.reserve(20, reader("e")), undefined, "nobody holds more");
+    assert.deepEqual(closed, []);
+    assert.ok(budget.reserve(50, reader("f")));
+    assert.ok(budget.reserve(50, reader("f")));
+    assert.deepEqual(closed, ["a"]);
+    for (let at = 0; at < 9; at++)
+      assert.ok(budget.reserve(150, { ...reader("proxy"), client: undefined }), "each connection is new");
+  });
+
+  test("answers that are due stay, and are counted", () => {
+    const { budget, closed, reader } = rig();
+    assert.ok(budget.reserve(900, reader("payer"), true));
+    assert.ok(budget.reserve(900, reader("payer"), true), "beyond all room");
+    assert.equal(budget.reserve(1, reader("other")), undefined);
+    assert.deepEqual(closed, []);
+  });
+
+  test("shared bytes are counted once, and those of one burst do not count against a client that held nothing", () => {
+    const { budget, closed, reader } = rig();
+    const burst = {};
+    const [large, small] = [budget.share(300, burst), budget.share(200, burst)];
+    // A reader of them costs 512 bytes, which would hide the sums here.
+    const big = new WriteBufferBudget(() => 1_000_000);
+    const [event, next, later] = [big.share(300_000, burst), big.share(200_000, burst), big.share(1_000, {})];
+    const releases = ["a", "b", "a", "c"].map((client) => event.reserve(reader(client)));
+    assert.equal(big.bytes, 300_000 + 4 * 512);
+    for (const client of ["a", "b"]) releases.push(next.reserve(reader(client)));
+    assert.ok(releases.every((release) => release !== undefined));
+    assert.equal(later.reserve(reader("a")), undefined, "the client has not read the burst");
+    assert.ok(later.reserve(reader("d")));
+    for (const release of releases) release?.();
+    assert.equal(big.bytes, 1_000 + 512);
+    assert.ok(large.reserve(reader("a")));
+    assert.ok(small.reserve(reader("b")), "at the cost of the other one");
+    assert.deepEqual(closed, ["a"]);
+    assert.equal(budget.bytes, 712);
+  });
 });

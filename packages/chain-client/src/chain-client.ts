@@ -23,6 +23,8 @@ import { unorderedUntil } from "./unordered.ts";
 
 const POLL_MS = 200;
 const NANOS_PER_SECOND = 1_000_000_000;
+/** Maximum gas of a block: an integer of 64 bits. */
+const GAS = /^(-1|\d{1,19})$/;
 
 /** What the chain refused, with its own text. */
 export function txRefused({ hash, code, codespace, log }: Broadcast): AppError {
@@ -56,6 +58,15 @@ export class ChainClient implements AsyncDisposable {
   /** Asks any method of the node's RPC. @throws AppError CHAIN_UNREACHABLE */
   call(method: string, params: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<RpcAnswer> {
     return this.#rpc.call(method, params, signal);
+  }
+
+  /** Maximum gas of a block by the newest parameters; -1: any. @throws AppError CHAIN_UNREACHABLE */
+  async maxBlockGas(signal?: AbortSignal): Promise<bigint> {
+    const answer = await this.#rpc.call("consensus_params", {}, signal);
+    const params = recordOf(answer.ok ? answer.result.consensus_params : undefined);
+    const gas = textOf(recordOf(params.block).max_gas);
+    if (GAS.test(gas)) return BigInt(gas);
+    throw new AppError("CHAIN_UNREACHABLE", { message: "The node does not say the maximum gas of a block." });
   }
 
   /**

@@ -21,6 +21,7 @@ export {
 export { prepareTx } from "./prepare-tx.ts";
 export type { ChainAnswer, ReadOptions } from "./query-cache.ts";
 export type { ChainClientModules, ChainRpcOptions, RpcAnswer, RpcError } from "./rpc.ts";
+export { wasRun } from "./rpc-values.ts";
 export { signTx, type TxOrder, type UnsignedTx, unsignedTx } from "./sign-tx.ts";
 export { type ChainSigner, createChainSigner, packPublicKey } from "./signer.ts";
 export {

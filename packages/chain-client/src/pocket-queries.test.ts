@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
-import { createMessage, packAny, shared } from "@turnpike/proto";
+import { createMessage, decodeMessage, encodeMessage, packAny, proof, shared } from "@turnpike/proto";
 import { eventually, startChainProxy, virtualClock } from "@turnpike/testkit";
 import { chainParty, startTestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { ChainClient } from "./chain-client.ts";
@@ -67,6 +67,41 @@ suite("PocketQueries", () => {
     const sessionClaim = good(await queries.sessionClaim(supplier, session.sessionId));
     assert.deepEqual(sessionClaim, { claim: undefined, heightBlocks: 8n });
   });
+
+  for (const heights of [
+    [12n, 11n],
+    [11n, 12n],
+  ]) {
+    test(`claims in pages of the states ${heights.join(" and ")} are those of the earlier one, and show no absence`, async () => {
+      await using chain = await startTestChain();
+      const claim = (sessionId: string): proof.Claim =>
+        createMessage(proof.ClaimSchema, { supplierOperatorAddress: supplier, sessionHeader: { sessionId } });
+      const pages = ["a", "b"].map((id, i) =>
+        encodeMessage(
+          proof.QueryAllClaimsResponseSchema,
+          createMessage(proof.QueryAllClaimsResponseSchema, {
+            claims: [claim(id)],
+            pagination: { nextKey: i === 0 ? Buffer.from("next") : new Uint8Array(0) },
+          }),
+        ),
+      );
+      class PagedClient extends ChainClient {
+        #page = 0;
+        override query: ChainClient["query"] = async ({ output }) => {
+          const at = this.#page++ % 2;
+          const page = decodeMessage(output, pages[at] ?? new Uint8Array(0));
+          assert.ok(page.ok);
+          return { ok: true, value: page.message, heightBlocks: heights[at] ?? 0n };
+        };
+      }
+      await using client = new PagedClient({ url: chain.rpcUrl }, { clock: systemClock });
+      const queries = new PocketQueries({}, { client, clock: systemClock });
+      const { claims, heightBlocks, isWhole } = good(await queries.claims(supplier));
+      assert.deepEqual([claims.length, heightBlocks, isWhole], [2, 11n, false]);
+      assert.equal(good(await queries.sessionClaim(supplier, "b")).heightBlocks, 11n);
+      assert.equal((await queries.sessionClaim(supplier, "c")).ok, false);
+    });
+  }
 
   test("a session and its parameters are asked for once, by however many at once and at whichever of its heights", async () => {
     await using test = await rig();

@@ -48,8 +48,9 @@ export interface PocketQueriesModules {
 /** Claims of one supplier as a state has them. */
 export interface SupplierClaims {
   readonly claims: readonly proof.Claim[];
+  /** Least height of the states that the list is of: all its claims were there. */
   readonly heightBlocks: bigint;
-  /** False when the list was cut: a claim that it does not have may be on the chain. */
+  /** False when the list was cut, or is of several states: a claim that it does not have may be on the chain. */
   readonly isWhole: boolean;
 }
 
@@ -386,7 +387,8 @@ export class PocketQueries {
     if (!answer.ok) return answer;
     const { claims, heightBlocks, isWhole } = answer.value;
     const claim = claims.find(({ sessionHeader }) => sessionHeader?.sessionId === sessionId);
-    if (claim === undefined && !isWhole) return untrusted("The node's list of a session's claims does not end.");
+    if (claim === undefined && !isWhole)
+      return untrusted("The node's list of a session's claims does not end, or is of several states.");
     return { ok: true, value: { claim, heightBlocks } };
   }
 
@@ -493,24 +495,27 @@ export class PocketQueries {
   }
 }
 
-/** All pages of a list. Its height is the first one's: what a later page has may be newer, never older. */
+/**
+ * All pages of a list. A node has a new state in between, and one of several nodes behind an address an older one: the height is the
+ * least of the pages, and the list is whole only when all are of one state.
+ */
 async function collect<P, T>(
   page: (key: Uint8Array) => Promise<Asked<P>>,
   read: (page: P) => { readonly items: readonly T[]; readonly next: Uint8Array | undefined },
 ): Promise<Asked<readonly T[]> & { readonly isWhole: boolean }> {
   const items: T[] = [];
+  const heights = new Set<bigint>();
   let key = new Uint8Array(0);
-  let first: bigint | undefined;
   for (;;) {
-    const { answer, heightBlocks: found } = await page(key);
-    first ??= found;
-    const heightBlocks = first;
-    if (!answer.ok) return { answer, heightBlocks, isWhole: false };
-    const { items: more, next = new Uint8Array(0) } = read(answer.value);
+    const asked = await page(key);
+    heights.add(asked.heightBlocks);
+    const heightBlocks = [...heights].reduce((least, height) => (height < least ? height : least));
+    if (!asked.answer.ok) return { answer: asked.answer, heightBlocks, isWhole: false };
+    const { items: more, next = new Uint8Array(0) } = read(asked.answer.value);
     const fitting = more.slice(0, MOST_ITEMS - items.length);
     items.push(...fitting);
     if (next.length === 0 || more.length === 0 || items.length >= MOST_ITEMS) {
-      const isWhole = next.length === 0 && fitting.length === more.length;
+      const isWhole = next.length === 0 && fitting.length === more.length && heights.size === 1;
       return { answer: { ok: true, value: items }, heightBlocks, isWhole };
     }
     key = Uint8Array.from(next);

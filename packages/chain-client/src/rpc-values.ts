@@ -34,6 +34,16 @@ function eventsOf(value: unknown): TxEvent[] {
   }));
 }
 
+const OUT_OF_GAS = 11;
+
+/**
+ * Returns false of a transaction that stands in a block and was not run, as the results of those before it fill the block: no fee was
+ * paid, its sequence is not used, and it can be sent again. One that was run has the gas that it asked for.
+ */
+export function wasRun({ code, codespace, gasWanted }: IncludedTx): boolean {
+  return code !== OUT_OF_GAS || codespace !== "sdk" || gasWanted !== 0n;
+}
+
 /** A transaction as `tx` and `tx_search` have it. */
 export function includedTxOf(answer: Readonly<Record<string, unknown>>): IncludedTx {
   const result = recordOf(answer.tx_result);

@@ -35,6 +35,19 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
 }
 
+const MAX_WORDS = 200;
+
+/** The words of a refusal, in one short line. */
+function wordsOf(body: unknown): string {
+  const error = isRecord(body) && isRecord(body.error) ? body.error : {};
+  const words = textOf(error.data) || textOf(error.message) || (typeof body === "string" ? body : "");
+  const line = words
+    .replaceAll(/[^\x20-\x7e]+/g, " ")
+    .trim()
+    .slice(0, MAX_WORDS);
+  return line === "" ? "" : ` (${line})`;
+}
+
 /** Calls of CometBFT's RPC. */
 export class ChainRpc implements AsyncDisposable {
   readonly #url: URL;
@@ -61,7 +74,7 @@ export class ChainRpc implements AsyncDisposable {
   async call(method: string, params: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<RpcAnswer> {
     const id = ++this.#id;
     const timeout = AbortSignal.timeout(this.#timeoutMs);
-    const body = await this.#send(
+    const { status, body } = await this.#send(
       JSON.stringify({ jsonrpc: "2.0", id, method, params }),
       signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     ).catch((cause: unknown) => {
@@ -75,7 +88,7 @@ export class ChainRpc implements AsyncDisposable {
         return { ok: false, error: { code: Number(code), message: textOf(message), data: textOf(data) } };
       }
     }
-    throw this.#noRpc(undefined);
+    throw this.#noRpc(status, body);
   }
 
   // Loaded with the first request: a node signs its genesis by this package and asks no other.
@@ -84,7 +97,7 @@ export class ChainRpc implements AsyncDisposable {
     return this.#pool;
   }
 
-  async #send(text: string, signal: AbortSignal): Promise<unknown> {
+  async #send(text: string, signal: AbortSignal): Promise<{ readonly status: number; readonly body: unknown }> {
     if (this.#isClosed) throw this.#unreachable(new AppError("INTERNAL", { message: "This client is closed." }));
     const pool = await this.#opened();
     const answer = await pool.request({
@@ -103,17 +116,25 @@ export class ChainRpc implements AsyncDisposable {
         throw new AppError("CHAIN_UNREACHABLE", { message: "The node's answer is too long." });
       chunks.push(part);
     }
+    const status = answer.statusCode;
+    const answered = Buffer.concat(chunks).toString("utf8");
     try {
-      return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+      return { status, body: JSON.parse(answered) };
     } catch (cause) {
-      throw this.#noRpc(cause);
+      throw this.#noRpc(status, answered, cause);
     }
   }
 
-  #noRpc(cause: unknown): AppError {
+  /** An answer that is none to the call. A node that refuses the request itself, such as for its length, says so in it. */
+  #noRpc(status: number, body: unknown, cause?: unknown): AppError {
     const { host } = this.#url;
-    const message = `${host} answers, but not as a node's RPC does; its usual port is 26657 (1317 is REST, 9090 gRPC).`;
-    return new AppError("CHAIN_UNREACHABLE", { message, cause });
+    const answer = status < 400 ? "answers" : `answers ${status}${wordsOf(body)}`;
+    const message = `${host} ${answer}, but not as a node's RPC does; its usual port is 26657 (1317 is REST, 9090 gRPC).`;
+    return new AppError("CHAIN_UNREACHABLE", {
+      message,
+      detail: { status },
+      ...(cause === undefined ? {} : { cause }),
+    });
   }
 
   #unreachable(cause: unknown): AppError {

@@ -16,8 +16,9 @@ import { consensusParamsOfGenesis } from "../src/modules/consensus/consensus-mod
 import type { BlockInfo } from "../src/state/context.ts";
 import type { MessageHandler } from "../src/state/module.ts";
 import { RULES, type RuleSet } from "../src/state/rules.ts";
-import { ACTION, BLOCKS, txOf } from "./random-actions.ts";
+import { ACTION, txOf } from "./random-actions.ts";
 import { History } from "./random-history.ts";
+import { LAST_SCENE_BLOCK, Scenes, withSceneGenesis } from "./replay-scenes.ts";
 
 /** A block as a version ran it. */
 interface ReplayBlock {
@@ -157,24 +158,48 @@ function upgradeTo(name: string): Any {
 
 function firstGenesis(): Replay["genesis"] {
   const upgradeState = { rules: [{ name: RULES[0], height: "0" }] };
-  const appState = { ...LOCAL_GENESIS.app_state, upgrade: upgradeState };
+  const appState = { ...withSceneGenesis(), upgrade: upgradeState };
   return { chainId: LOCAL_GENESIS.chain_id, time: LOCAL_GENESIS.genesis_time, appState };
 }
 
-/** Makes a chain by this version: random actions, a sample of each message, and an upgrade to its newest rules. */
-export async function makeReplay(rules: readonly RuleSet[] = RULE_SETS): Promise<Replay> {
+/** Versions that a changelog has a heading for. */
+export function releasedVersions(changelog: string): readonly string[] {
+  return Array.from(changelog.matchAll(/^## \[?v?(\d+\.\d+\.\d+[\w.-]*)/gm), ([, version = ""]) => version);
+}
+
+/** True for a version whose record stays as it is. */
+export function isReleased(changelog: string, version: string): boolean {
+  return releasedVersions(changelog).includes(version);
+}
+
+interface ReplayOptions {
+  /** Rules of the program that makes it; those of this version by default. */
+  readonly rules?: readonly RuleSet[];
+  /** Last block; that of the scenes by default. */
+  readonly lastBlock?: bigint;
+  /** Called with what each block gave. */
+  readonly onBlock?: (outcome: BlockOutcome) => void;
+}
+
+/**
+ * Makes a chain by this version: random actions, a sample of each message, an upgrade to its newest rules, and behind them scenes, of
+ * which it is asserted what the chain takes.
+ */
+export async function makeReplay(opts: ReplayOptions = {}): Promise<Replay> {
+  const { rules = RULE_SETS, lastBlock = LAST_SCENE_BLOCK, onBlock } = opts;
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: folder.path });
   const genesis = firstGenesis();
   const { app, modules } = await begin(store, { genesis }, rules);
   const handlers = new Map(modules.flatMap(({ messages }) => Object.entries(messages ?? {})));
   const history = new History(app, []);
+  const scenes = new Scenes();
   const [actions = []] = fc.sample(fc.array(ACTION, { minLength: 120, maxLength: 120 }), { numRuns: 1, seed: SEED });
   // The plan and its taking back are samples, too: neither must meet the real one.
   const waiting = samples(handlers).filter(([, any]) => !Buffer.from(any.value).includes("cosmos.upgrade"));
   const newest = must(rules.at(-1)).name;
   const blocks: ReplayBlock[] = [];
-  for (let height = 1n; height <= BLOCKS; height++) {
+  for (let height = 1n; height <= lastBlock; height++) {
     const bySigner = new Map<string, Uint8Array>();
     const add = (signer: (typeof LOCAL_SIGNERS)["dao"], message: Any): boolean => {
       if (bySigner.has(signer.address)) return false;
@@ -191,8 +216,16 @@ export async function makeReplay(rules: readonly RuleSet[] = RULE_SETS): Promise
       const [signer, message] = txOf(history, action, height) ?? [];
       if (signer !== undefined && message !== undefined) add(signer, message);
     }
+    const played = scenes.at(history, height);
+    for (const { signer, message } of played) assert.ok(add(signer, message), `two transactions of ${signer.address}`);
+    const signers = [...bySigner.keys()];
     const txs = [...bySigner.values()];
     const outcome = await history.block(height, txs);
+    for (const { signer, message, isRefused } of played) {
+      const { code, log } = must(outcome.results[signers.indexOf(signer.address)]);
+      assert.equal(code !== 0, isRefused, `${message.typeUrl} in block ${height}: ${log}`);
+    }
+    onBlock?.(outcome);
     const info = history.blockInfo(height);
     blocks.push({
       height: `${height}`,

@@ -15,8 +15,10 @@ import { type GatewayCode, isGatewayCode } from "./gateway-codes.ts";
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed JSON; undefined where it cannot be read. */
+  /** Parsed JSON; undefined where it cannot be read, or has more values than are parsed. */
   readonly json: unknown;
+  /** The JSON as it was sent; undefined where it cannot be read. */
+  readonly text: string | undefined;
   /** Reason that the body cannot be read; undefined where it was. `lost`: the connection ended, or its coding is broken. */
   readonly fault: ForeignJsonFault | "lost" | undefined;
 }
@@ -30,27 +32,38 @@ const ANSWER_LIMITS = {
 /** Maximum size of terms and refusals, in bytes after decompression. */
 const MAX_REFUSAL_BYTES = 1_048_576;
 
+/** Bounds of answers that are no refusals. */
+export interface AnswerLimits {
+  /** Maximum size after decompression. */
+  readonly maxBytes?: number | undefined;
+  /** Maximum number of values of an answer that is parsed. */
+  readonly maxParsedValues?: number | undefined;
+}
+
 /**
- * Reads an answer, of at most `maxBytes` after decompression where it is no refusal. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
+ * Reads an answer. Its head is kept whatever becomes of its body: a receipt counts also when the answer cannot be read.
  * Never rejects.
  */
-export async function readAnswer(response: Response, maxBytes: number = ANSWER_LIMITS.maxBytes): Promise<Answer> {
+export async function readAnswer(response: Response, limits: AnswerLimits = {}): Promise<Answer> {
   const { status, headers } = response;
-  const most = status < 300 ? maxBytes : Math.min(maxBytes, MAX_REFUSAL_BYTES);
+  const { maxBytes = ANSWER_LIMITS.maxBytes, maxParsedValues } = limits;
+  const head = { status, headers, json: undefined, text: undefined };
   if (!hasOneCoding(headers)) {
     await response.body?.cancel().catch(() => undefined);
-    return { status, headers, json: undefined, fault: "lost" };
+    return { ...head, fault: "lost" };
   }
-  const reader = new ForeignJsonReader({ ...ANSWER_LIMITS, maxBytes: most });
+  const reader = new ForeignJsonReader(
+    status < 300
+      ? { ...ANSWER_LIMITS, maxBytes, ...(maxParsedValues === undefined ? {} : { maxParsedValues }) }
+      : { ...ANSWER_LIMITS, maxBytes: Math.min(maxBytes, MAX_REFUSAL_BYTES) },
+  );
   try {
     for await (const part of response.body ?? []) if (!reader.write(part)) break;
   } catch {
-    return { status, headers, json: undefined, fault: "lost" };
+    return { ...head, fault: "lost" };
   }
   const read = reader.end();
-  return read.ok
-    ? { status, headers, json: read.value, fault: undefined }
-    : { status, headers, json: undefined, fault: read.fault };
+  return read.ok ? { ...head, json: read.value, text: read.text, fault: undefined } : { ...head, fault: read.fault };
 }
 
 const FAULT_TEXTS: Readonly<Record<NonNullable<Answer["fault"]>, string>> = {

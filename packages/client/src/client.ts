@@ -126,8 +126,9 @@ class GatewayClient implements Client {
     this.#nodeNetworks = new NodeNetworks(rpcUrls);
     this.#totalMicroUsd = totalUsd === undefined ? undefined : limitToMicroUsd(totalUsd);
     this.#fetch = modules.fetch ?? globalThis.fetch;
-    const { gateway, requestTimeoutMs = 90_000, maxAnswerBytes } = opts;
-    this.#send = createSend({ gateway, requestTimeoutMs, maxAnswerBytes }, { fetch: this.#fetch });
+    const { gateway, requestTimeoutMs = 90_000, maxAnswerBytes, maxParsedValues } = opts;
+    const limits = { maxBytes: maxAnswerBytes, maxParsedValues };
+    this.#send = createSend({ gateway, requestTimeoutMs, limits }, { fetch: this.#fetch });
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
     this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
     this.#nowMs = modules.nowMs ?? (() => Date.now());
@@ -295,8 +296,9 @@ class GatewayClient implements Client {
 
   async #buy(purpose: Purpose): Promise<PurchaseResult> {
     const asked = await this.#ask(purpose);
-    if (asked.status < 300) return { kind: "free", state: "unsigned", status: asked.status, answer: asked.json };
-    if (asked.status !== 402) return refusedUnsigned(asked);
+    const { status, json, text } = asked;
+    if (status < 300) return { kind: "free", state: "unsigned", status, answer: json, answerText: text };
+    if (status !== 402) return refusedUnsigned(asked);
     const { terms, choice } = await this.#choose(asked, purpose);
     const { price } = choice;
     if (!withinCap(price, purpose.maxPriceUsd)) {

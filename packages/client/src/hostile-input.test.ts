@@ -41,7 +41,7 @@ suite("what strangers and typing errors give to the client", () => {
       assert.ok(waits.length <= 20 && waits.every((ms) => ms >= 500), `${retryAfter}: ${waits.length} times`);
     }
     const headers = new Headers({ "retry-after": "86400" });
-    assert.equal(waitMs({ status: 503, headers, json: undefined, fault: undefined }, 0), 30_000);
+    assert.equal(waitMs({ status: 503, headers, json: undefined, text: undefined, fault: undefined }, 0), 30_000);
   });
 
   test("attack: a network or an asset that is a key of every object is no network", async () => {

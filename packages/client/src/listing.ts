@@ -50,7 +50,7 @@ export async function listServices(
     const signal = AbortSignal.timeout(opts.requestTimeoutMs ?? 10_000);
     const answer = await readAnswer(
       await ask(`${gateway}/services.json`, { headers: ACCEPT_GZIP, redirect: "error", signal }),
-      MAX_LIST_BYTES,
+      { maxBytes: MAX_LIST_BYTES },
     );
     if (answer.fault === "lost") throw new AppError("GATEWAY_UNREACHABLE");
     return answer.status === 200 && Array.isArray(answer.json)

@@ -1,5 +1,5 @@
 import { ACCEPT_GZIP, AppError, redacted, visibleLine } from "@turnpike/base";
-import { type Answer, readAnswer } from "./answers.ts";
+import { type Answer, type AnswerLimits, readAnswer } from "./answers.ts";
 
 /** One request of a call. */
 export interface Request {
@@ -77,7 +77,7 @@ export function unreachable(gateway: string, cause: unknown): AppError {
 
 /** Makes the {@link Send} of a gateway. No redirect is followed: a payment goes to whom it was meant for. */
 export function createSend(
-  opts: { readonly gateway: string; readonly requestTimeoutMs: number; readonly maxAnswerBytes?: number | undefined },
+  opts: { readonly gateway: string; readonly requestTimeoutMs: number; readonly limits: AnswerLimits },
   modules: { readonly fetch: typeof globalThis.fetch },
 ): Send {
   return async ({ service, body, signal }, payment) => {
@@ -95,6 +95,6 @@ export function createSend(
       redirect: "error",
       signal: AbortSignal.any(signals),
     });
-    return readAnswer(response, opts.maxAnswerBytes);
+    return readAnswer(response, opts.limits);
   };
 }

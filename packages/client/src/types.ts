@@ -75,6 +75,8 @@ export interface ClientOptions {
   readonly requestTimeoutMs?: number;
   /** Maximum size of a bought answer after decompression; 64 MiB by default. A larger one cannot be read. */
   readonly maxAnswerBytes?: number;
+  /** Maximum number of values of an answer that is parsed; of one with more there is the text alone. Unbounded by default. */
+  readonly maxParsedValues?: number;
   /** Time for which a signed request is sent again while its outcome is unknown; 120,000 by default. */
   readonly retryForMs?: number;
 }
@@ -285,8 +287,13 @@ export type PurchaseResult =
       readonly state: "charged";
       /** Charged, in US dollars; undefined for a payment that was given and is not in the journal. */
       readonly usd: string | undefined;
-      /** `{portal, data}`, as parsed JSON: at most 2,504 levels deep. */
+      /**
+       * `{portal, data}`, as parsed JSON: at most 2,504 levels deep. Its numbers are doubles, and of members with one key it has the last.
+       * Undefined where the answer has more values than are parsed.
+       */
       readonly envelope: unknown;
+      /** The JSON of `envelope` as it was sent, with each number and each member. Undefined for a status without a body. */
+      readonly answerText: string | undefined;
       readonly receipt: PurchaseReceipt;
       /** Undefined when an earlier payment was presented again. */
       readonly price: Price | undefined;
@@ -297,7 +304,15 @@ export type PurchaseResult =
       readonly resultId: string | undefined;
     }
   /** The route answered without asking for payment. */
-  | { readonly kind: "free"; readonly state: "unsigned"; readonly status: number; readonly answer: unknown }
+  | {
+      readonly kind: "free";
+      readonly state: "unsigned";
+      readonly status: number;
+      /** As parsed JSON; undefined where it cannot be read, or has more values than are parsed. */
+      readonly answer: unknown;
+      /** The JSON of `answer` as it was sent; undefined where it cannot be read. */
+      readonly answerText: string | undefined;
+    }
   | {
       readonly kind: "refused";
       readonly state: PurchaseState;

@@ -189,6 +189,8 @@ function faultOfServed(answer: Answer, { payment, receipt: earlier }: Presented)
   return { code: "ANSWER_UNREADABLE", message };
 }
 
+const answerOf = ({ json, text }: Answer) => ({ envelope: json, answerText: text });
+
 /** The sentence on a payment without any answer. */
 function lostText(isStillOpen: boolean): string {
   return isStillOpen
@@ -222,7 +224,7 @@ export function judge(answer: Answer | undefined, presented: Presented, nowMs: n
     const sold = isUnreadable(answer) ? undefined : saleReceipt(answer, presented);
     if (sold !== undefined) {
       const bought = { state: "charged", usd, price, payment, isResumed, resultId: undefined } as const;
-      return { outcome, result: { kind: "bought", envelope: answer.json, receipt: sold, ...bought } };
+      return { outcome, result: { kind: "bought", ...answerOf(answer), receipt: sold, ...bought } };
     }
     const own = { ...faultOfServed(answer, presented), messageOf: "client", retryable: isStillOpen } as const;
     const receipts = receiptsOf(answer, presented);

@@ -212,6 +212,7 @@ export interface TestClientOptions {
   readonly maxPriceUsd?: string;
   readonly totalUsd?: string;
   readonly retryForMs?: number;
+  readonly maxParsedValues?: number;
   readonly rpcUrls?: readonly string[];
   readonly networks?: readonly string[];
   readonly assets?: readonly DollarAsset[];

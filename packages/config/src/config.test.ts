@@ -234,7 +234,7 @@ suite("config", () => {
     assert.match(slow, /payment\.networks\[0\]\.maxTimeoutSeconds: 60 leaves no time for a call .*set at least 61$/m);
     assert.match(refused(config({ maxTimeoutSeconds: 12 })), /set at least 13/);
     assert.match(refused(config({ maxTimeoutSeconds: 30 }, { settleMarginMs: 29_000 })), /settleMarginMs \(29000\)/);
-    assert.ok(loadConfig({ file: yaml(config({ blockTimeSeconds: 49 }, { settleWaitMs: 60_000 })), env: {} }));
+    assert.ok(loadConfig({ file: yaml(config({ blockTimeSeconds: 49 }, { settleWaitMs: 150_000 })), env: {} }));
   });
 
   test("attack: refuses confirmations that a call does not wait for, which would charge all buyers and refuse them", () => {
@@ -242,11 +242,23 @@ suite("config", () => {
       JSON.stringify({ payment: { ...payment, networks: [{ ...NETWORK, ...change }] } });
     assert.match(
       refused(config({ confirmations: 45 })),
-      /payment\.networks\[0\]\.confirmations: 45 blocks of 2 seconds .*settleWaitMs \(20000\).*set it above 90000/,
+      /payment\.networks\[0\]\.confirmations: 45 blocks of 2 seconds .*settleWaitMs \(20000\).*set it above 94000/,
     );
-    assert.match(refused(config({ confirmations: 10 })), /set it above 20000/);
-    assert.ok(loadConfig({ file: yaml(config({ confirmations: 9 })), env: {} }));
+    assert.match(refused(config({ confirmations: 8 })), /and two blocks that may come late.*set it above 20000/);
+    assert.ok(loadConfig({ file: yaml(config({ confirmations: 7 })), env: {} }));
     assert.ok(loadConfig({ file: yaml(config({ confirmations: 45 }, { settleWaitMs: 100_000 })), env: {} }));
+  });
+
+  test("attack: refuses a facilitator's time-out that ends before it answers that a settlement is pending", () => {
+    const config = (payment: object) =>
+      JSON.stringify({ payment: { mode: "remote", facilitatorUrl: "http://127.0.0.1:8402", ...payment } });
+    assert.ok(loadConfig({ file: yaml(config({})), env: {} }));
+    assert.match(
+      refused(config({ settleWaitMs: 30_000 })),
+      /payment\.facilitatorTimeoutMs: 30000 ends before .*after 30000 milliseconds.*set it above 30000/,
+    );
+    const longest = { settleWaitMs: 300_000, facilitatorTimeoutMs: 60_001 };
+    assert.ok(loadConfig({ file: yaml(config(longest)), env: {} }), "a facilitator waits for a minute at most");
   });
 
   test("refuses sellers that share a name or a key", () => {

@@ -107,13 +107,36 @@ function windowFaults(path: string, network: NetworkConfig, settleMarginMs: numb
   ];
 }
 
+/** Blocks that may be missed, or be the one in which a payment is sent, without a settlement that is answered as pending. */
+const LATE_BLOCKS = 2;
+
 /** A seller whose call ends before its settlement has its confirmations charges its buyers and refuses them. */
 function confirmationFaults(path: string, network: NetworkConfig, settleWaitMs: number): string[] {
   const { confirmations, blockTimeSeconds } = network;
-  const neededMs = confirmations * blockTimeSeconds * 1_000;
+  const neededMs = (confirmations + LATE_BLOCKS) * blockTimeSeconds * 1_000;
   if (neededMs < settleWaitMs) return [];
   return [
-    `${path}.confirmations: ${confirmations} blocks of ${blockTimeSeconds} seconds do not fit into payment.settleWaitMs (${settleWaitMs}), after which the settlement is answered as pending; set it above ${Math.ceil(neededMs)}, or fewer confirmations`,
+    `${path}.confirmations: ${confirmations} blocks of ${blockTimeSeconds} seconds and two blocks that may come late do not fit into payment.settleWaitMs (${settleWaitMs}), after which the settlement is answered as pending; set it above ${Math.ceil(neededMs)}, or fewer confirmations`,
+  ];
+}
+
+/** Longest time after which a facilitator answers that a settlement is pending: the reference client waits 90 seconds. */
+const LONGEST_FACILITATOR_WAIT_MS = 60_000;
+
+/** A gateway must hear that a settlement is pending, and not take it for silence. */
+function remoteFaults({ payment }: Config): string[] {
+  const { mode, facilitatorUrl, facilitatorTimeoutMs, settleWaitMs } = payment;
+  if (mode !== "remote") return [];
+  const waitMs = Math.min(settleWaitMs, LONGEST_FACILITATOR_WAIT_MS);
+  return [
+    ...(facilitatorUrl === undefined
+      ? ["payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL"]
+      : []),
+    ...(facilitatorTimeoutMs <= waitMs
+      ? [
+          `payment.facilitatorTimeoutMs: ${facilitatorTimeoutMs} ends before a facilitator with this payment.settleWaitMs (${settleWaitMs}) answers that a settlement is pending, after ${waitMs} milliseconds; set it above ${waitMs}`,
+        ]
+      : []),
   ];
 }
 
@@ -170,9 +193,7 @@ export function ruleFaults(config: Config): string[] {
     ...chainFaults(config),
     ...protocolFaults(config),
   ];
-  if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
-    faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");
-  }
+  faults.push(...remoteFaults(config));
   if (WILDCARDS.has(config.gateway.host) && config.gateway.publicUrl === undefined) {
     faults.push(
       `gateway.publicUrl: missing; ${config.gateway.host} is no address that buyers can use, so set the one that they see`,

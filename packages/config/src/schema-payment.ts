@@ -213,12 +213,19 @@ export const SELLER = entry(
       "x-expected": "64 lower-case hex digits",
     }),
     payTo: list(address("Receiver."), 1_000, "Receivers of its sales. Empty: any."),
-    settlementsPerDay: integer(10_000, 1, 1_000_000_000, "Its settlements a day (UTC); more are answered 429."),
-    settlementsPerPayer: integer(
+    settlementsPerDay: integer(
       10_000,
       1,
       1_000_000_000,
-      "Its settlements a day of one payer; more are answered 429.",
+      "Its settlements a day (UTC); more are answered 429. A contract wallet's counts as one for each 60,000 gas.",
+    ),
+    settlementsPerPayer: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000_000,
+        description:
+          "Its settlements a day of one payer; more are answered 429. No default: a tenth of `settlementsPerDay`.",
+      }),
     ),
     priceUsd: Type.Optional(
       priceUsd(

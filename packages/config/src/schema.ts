@@ -149,10 +149,10 @@ export const CONFIG_SCHEMA = Type.Object(
           ),
         ),
         facilitatorTimeoutMs: integer(
-          20_000,
+          30_000,
           500,
           120_000,
-          "Time for one request to the facilitator, in milliseconds.",
+          "Time for one request to the facilitator, in milliseconds: longer than the time after which it answers that a settlement is pending.",
         ),
         networks: list(
           NETWORK,
@@ -177,6 +177,12 @@ export const CONFIG_SCHEMA = Type.Object(
           1_000,
           300_000,
           "Time kept for settling between the deadline of a call and the end of its payment's window, in milliseconds.",
+        ),
+        maxSignatureBytes: integer(
+          2_048,
+          65,
+          8_192,
+          "Longest signature of a contract wallet (ERC-1271, ERC-6492), in bytes: all of it is sent with the settlement, whose data costs a fee of its own on rollups.",
         ),
         verifyThreads: integer(1, 0, 64, "Threads that check signatures; 0 checks them on the main thread."),
       },

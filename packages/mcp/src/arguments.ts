@@ -1,6 +1,7 @@
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
-import { AppError, nearest, visibleLine } from "@turnpike/base";
+import { AppError, nearest, readForeignJson, visibleLine } from "@turnpike/base";
 import { type core, z } from "zod";
+import { MESSAGE_LIMITS } from "./message-lines.ts";
 
 /** A service's id, as every gateway of ours writes it. */
 export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -34,6 +35,22 @@ export function canonical(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, canonical(inner)]));
 }
 
+/**
+ * Refuses a request with a number that may not be the one that was sent: what is parsed as JSON is a double.
+ * @throws AppError INVALID_PARAMS that names it.
+ */
+export function assertExactNumbers(value: unknown): void {
+  if (typeof value === "object" && value !== null) {
+    for (const inner of Object.values(value)) assertExactNumbers(inner);
+  } else if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+    throw new AppError("INVALID_PARAMS", {
+      message:
+        `request: has a number beyond ${Number.MAX_SAFE_INTEGER}, which is ${value} as it was received, and may not be the one that ` +
+        "was sent; nothing was signed. Send it as a text where the service takes one: MCP keeps no digits of larger numbers.",
+    });
+  }
+}
+
 /** A schema that only describes: arguments are checked in {@link readArguments}, so that the refusal is ours. */
 export function describing<Schema extends z.ZodType>(schema: Schema): StandardSchemaWithJSON<unknown, unknown> {
   const { jsonSchema } = schema["~standard"];
@@ -42,6 +59,9 @@ export function describing<Schema extends z.ZodType>(schema: Schema): StandardSc
   };
 }
 
+/** Maximum size of a request that is written in a string. */
+const MAX_REQUEST_BYTES = 2 * 1_048_576;
+
 /** Models write JSON in a string, or a number for an amount, now and then: what is meant is clear. */
 function fixed(given: unknown): unknown {
   if (given === undefined || given === null) return {};
@@ -49,11 +69,9 @@ function fixed(given: unknown): unknown {
   const values: Record<string, unknown> = { ...given };
   const { request, max_price_usd: price } = values;
   if (typeof request === "string" && /^\s*\{/.test(request)) {
-    try {
-      values.request = JSON.parse(request) as unknown;
-    } catch {
-      // it is refused below
-    }
+    const read = readForeignJson(Buffer.from(request), { ...MESSAGE_LIMITS, maxBytes: MAX_REQUEST_BYTES });
+    // Anything else is refused below.
+    if (read.ok) values.request = read.value;
   }
   if (typeof price === "number" && /^\d+(\.\d+)?$/.test(String(price))) values.max_price_usd = String(price);
   return values;

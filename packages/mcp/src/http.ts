@@ -16,6 +16,7 @@ import { ResponseSink, servedResponse } from "./deliveries.ts";
 import { corsHeaders, INVALID_REQUEST, type Refusal, refusalOf, refuse } from "./http-guard.ts";
 import { HttpSessions, type HttpSessionsModules } from "./http-sessions.ts";
 import type { McpSession } from "./mcp-session.ts";
+import { BEYOND_LIMITS, MESSAGE_LIMITS } from "./message-lines.ts";
 import { createMcpServer } from "./server.ts";
 import type { McpServerOptions } from "./types.ts";
 
@@ -64,9 +65,6 @@ const MAX_OF_CLIENT = 250;
 const REQUEST_TIMEOUT_MS = 30_000;
 const SWEEP_MS = 15_000;
 
-/** Bounds of one message, beside its size. */
-const MESSAGE_LIMITS = { maxDepth: 128, maxValues: 100_000 } as const;
-
 /** The body as JSON; a refusal when it is none, or too large. */
 async function bodyOf(
   request: IncomingMessage,
@@ -88,9 +86,7 @@ async function bodyOf(
   }
   const read = reader.end();
   if (read.ok) return { json: read.value };
-  const { maxDepth, maxValues } = MESSAGE_LIMITS;
-  const message = `The body is not JSON of at most ${maxDepth} levels and ${maxValues} values.`;
-  return { refusal: { status: 400, message } };
+  return { refusal: { status: 400, message: `The body ${BEYOND_LIMITS}.` } };
 }
 
 class Endpoint {

@@ -29,6 +29,10 @@ export class RequestIds {
     };
   }
 
+  isInFlight(id: RequestId): boolean {
+    return this.#inFlight.has(id);
+  }
+
   /** Acquires the id of a message where it is a request; false where that id is in flight. */
   begin(message: unknown): boolean {
     if (!isJSONRPCRequest(message)) return true;

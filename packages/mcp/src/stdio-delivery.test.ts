@@ -2,49 +2,9 @@ import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { PassThrough, Writable } from "node:stream";
 import { suite, test } from "node:test";
-import { silentLog } from "@turnpike/base";
-import { createClient, memoryJournal } from "@turnpike/client";
-import { eventually, virtualClock } from "@turnpike/testkit";
-import { countingSigner, receipt, type StandInGateway, startStandInGateway } from "../test/gateway.ts";
-import { GatewayDocuments, McpSession, serveMcpStdio } from "./index.ts";
-
-const call = (id: number, n: number): string =>
-  JSON.stringify({
-    jsonrpc: "2.0",
-    id,
-    method: "tools/call",
-    params: { name: "call_service", arguments: { service_id: "eth", request: { method: "eth_blockNumber", id: n } } },
-  });
-
-const INITIALIZE = JSON.stringify({
-  jsonrpc: "2.0",
-  id: 0,
-  method: "initialize",
-  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "0" } },
-});
-
-/** A server on streams. */
-function serve(gateway: StandInGateway, output: Writable) {
-  const signer = countingSigner();
-  const journal = memoryJournal();
-  const input = new PassThrough();
-  const server = serveMcpStdio(
-    { gateway: gateway.url, version: "0", buyer: signer.address },
-    {
-      client: (one) =>
-        createClient({ gateway: gateway.url, signer, budget: { perCallUsd: "0.05" }, journal: one, retryForMs: 0 }),
-      session: new McpSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd: 1_000_000n }, { journal }),
-      documents: new GatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
-      log: silentLog,
-      input,
-      output,
-    },
-  );
-  const write = (line: string): void => void input.write(`${line}\n`);
-  write(INITIALIZE);
-  write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }));
-  return { signer, journal, write, server };
-}
+import { eventually } from "@turnpike/testkit";
+import { receipt, startStandInGateway } from "../test/gateway.ts";
+import { callLine, serveStdioOn } from "../test/stdio-server.ts";
 
 suite("delivery of bought answers over stdio", () => {
   test("attack: an answer is acknowledged when its bytes have left the process, and not when a stream accepts them", async () => {
@@ -54,11 +14,11 @@ suite("delivery of bought answers over stdio", () => {
       decodeStrings: false,
       write: (chunk: string | Buffer, _, flush) => void waiting.push({ text: String(chunk), flush }),
     });
-    const { journal, write, server } = serve(gateway, output);
+    const { journal, write, server } = serveStdioOn(gateway, output);
     await using _server = server;
     await eventually("initialize is answered", () => waiting.length === 1);
     waiting[0]?.flush();
-    write(call(1, 1));
+    write(callLine(1, 1));
     await eventually("the answer is written", () => waiting[1]?.text.includes("Charged once"));
     write(JSON.stringify({ jsonrpc: "2.0", id: 2, method: "ping" }));
     await eventually("ping is answered", () => output.writableLength > (waiting[1]?.text.length ?? 0));
@@ -81,9 +41,9 @@ suite("delivery of bought answers over stdio", () => {
       },
     });
     output.on("error", () => {});
-    const { journal, write, server } = serve(gateway, output);
+    const { journal, write, server } = serveStdioOn(gateway, output);
     await using _server = server;
-    write(call(1, 1));
+    write(callLine(1, 1));
     await eventually("the answer is written", () => isHeld);
     output.destroy();
     await server.closed;
@@ -98,13 +58,13 @@ suite("delivery of bought answers over stdio", () => {
       return true;
     };
     const output = new PassThrough();
-    const { signer, journal, write, server } = serve(gateway, output);
+    const { signer, journal, write, server } = serveStdioOn(gateway, output);
     await using _server = server;
     const lines = createInterface({ input: output })[Symbol.asyncIterator]();
     await lines.next();
-    write(call(1, 1));
+    write(callLine(1, 1));
     await eventually("it is paid", () => gateway.paid.length === 1);
-    write(call(1, 2));
+    write(callLine(1, 2));
     const refusal = JSON.parse(String((await lines.next()).value)) as { id?: unknown; error: { message: string } };
     assert.match(refusal.error.message, /in flight/);
     assert.equal(refusal.id, undefined);

@@ -285,7 +285,7 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
   };
   const make = (one: SpendJournal) =>
     createClient(
-      { gateway: gateway.url, signer, budget, journal: one, retryForMs: bend.retryForMs ?? 0 },
+      { gateway: gateway.url, signer, budget, journal: one, retryForMs: bend.retryForMs ?? 0, maxParsedValues: 0 },
       { sleep: () => Promise.resolve() },
     );
   const server = createMcpServer(

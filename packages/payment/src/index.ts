@@ -1,6 +1,7 @@
 export { createEngine } from "./engine/engine.ts";
 export type { ChainRules, EngineModules, EngineNetwork, EngineOptions, TransactionBounds } from "./engine/options.ts";
 export { type AssetPrice, PRICE_DECIMALS, type ProfitRule, type WhenUnprofitable } from "./engine/profit.ts";
+export { type Anchor, AnchoredRpc } from "./evm/anchored-rpc.ts";
 export { TOPIC_AUTHORIZATION_USED } from "./evm/logs.ts";
 export { type EvmNode, type EvmRpc, EvmRpcClient, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
 export {

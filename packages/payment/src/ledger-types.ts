@@ -21,8 +21,8 @@ export interface NewClaim {
 
 /** Result of {@link Ledger.claim}. */
 export type ClaimResult =
-  /** Ours to work on. */
-  | { readonly kind: "claimed"; readonly id: SettlementId }
+  /** Ours to work on. `waits`: too many payments of its payer are in flight, until {@link Ledger.admitPlain} admits it. */
+  | { readonly kind: "claimed"; readonly id: SettlementId; readonly waits?: true }
   /** The nonce is taken, in any state but `released`. Who asks compares digest and hash. */
   | { readonly kind: "exists"; readonly record: PaymentRecord }
   /** The payer used this payment identifier before; `record` is that payment. */
@@ -47,6 +47,15 @@ export interface WalletSubjects {
  * they have lost gas lately. `lost`: the payment's own transaction was mined and did not settle it.
  */
 export type WalletAdmission = "admitted" | "wait" | "blocked" | "lost";
+
+/** A mined transaction that did not settle a plain account's payment. */
+export interface PlainFailure {
+  readonly transaction: `0x${string}`;
+  /** Payer's share of the gas that settled nothing. */
+  readonly gas: bigint;
+  /** True when the payment is not sent again. */
+  readonly isLost: boolean;
+}
 
 /** The payer or code whose settlements in flight are as many as it may have. */
 export interface WalletBound {
@@ -227,6 +236,8 @@ export interface Ledger extends AsyncDisposable {
   unfinalBlocks(network: NetworkId, limit: number, before?: BlockName): Promise<readonly BlockName[]>;
   /** Settled payments of such a block. */
   unfinalIn(network: NetworkId, block: BlockName, limit: number): Promise<readonly PaymentRecord[]>;
+  /** The newest block of recent settlements that was final when it was looked at last. */
+  newestFinal(network: NetworkId): Promise<BlockName | undefined>;
   /** Notes that the settlements of these blocks are final. */
   finalise(network: NetworkId, blocks: readonly BlockName[]): Promise<void>;
   /** Released, failed and disputed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
@@ -257,17 +268,28 @@ export interface Ledger extends AsyncDisposable {
    * settlement is pending, or has left.
    */
   openResult(id: SettlementId): Promise<void>;
+  /** Records that this process is to answer the result, until {@link Ledger.closeResult}: when it dies before, one request more may have it. */
+  leaseResult(id: SettlementId): Promise<void>;
+  /** The answer with the result is written. Never throws: what cannot be recorded is tried again. */
+  closeResult(id: SettlementId): void;
+  /** True while this process may answer the result that it leased or took: false when it counted as dead, and another took it. */
+  holdsResult(id: SettlementId): Promise<boolean>;
+  /** True while {@link Ledger.takeResult} would be. */
+  isResultOpen(id: SettlementId): Promise<boolean>;
   /**
-   * True for one request for each {@link Ledger.openResult} before. `isFirst`: also without one, for the first request of
-   * all, since no request was to have this result yet.
+   * True for one request for each {@link Ledger.openResult} before, or for a dead process that had the result. `isFirst`: also
+   * without either, for the first request of all, since no request was to have this result yet.
    */
   takeResult(id: SettlementId, isFirst: boolean): Promise<boolean>;
-  /** Takes one settlement out of each budget of today, or out of none: then returns the name of the first one that is used up. */
-  takeBudgets(budgets: readonly SettlementBudget[]): Promise<string | undefined>;
-  /** Gives a settlement that was not sent back to the budgets of these names. */
-  returnBudgets(names: readonly string[]): Promise<void>;
-  /** The name of the first budget of today that is used up; takes nothing. */
-  usedUpBudget(budgets: readonly SettlementBudget[]): Promise<string | undefined>;
+  /**
+   * Takes units, one by default, out of each budget of today, or out of none: then returns the name of the first one that has
+   * fewer left. A unit is the settlement of a plain payment.
+   */
+  takeBudgets(budgets: readonly SettlementBudget[], units?: number): Promise<string | undefined>;
+  /** Gives units back to the budgets of these names. */
+  returnBudgets(names: readonly string[], units?: number): Promise<void>;
+  /** The name of a budget of today that has fewer units left; takes nothing. */
+  usedUpBudget(budgets: readonly SettlementBudget[], units?: number): Promise<string | undefined>;
   /**
    * Takes one of the places of settlements that run such an account's code; it is free again when the payment ends. Without
    * classes it takes none, and only says whether the payment's transaction was mined without settling it.
@@ -282,6 +304,19 @@ export interface Ledger extends AsyncDisposable {
     wallet: WalletSubjects,
     run: { readonly gas: bigint; readonly isLost: boolean },
   ): Promise<void>;
+  /**
+   * Takes places for payments of an account without code, in their order: as many as are free. Its first are taken by their
+   * claims. After a failure one of them at a time is in a transaction.
+   */
+  admitPlain(
+    network: NetworkId,
+    payer: Address,
+    ids: readonly SettlementId[],
+  ): Promise<ReadonlyMap<SettlementId, WalletAdmission>>;
+  /** Counts a mined transaction that a payment of a plain account failed in by its payer's doing, once for each payer. */
+  failPlain(payment: Pick<PaymentRecord, "id" | "key">, failure: PlainFailure): Promise<void>;
+  /** Those of these accounts whose payments have failed by their doing, and that have settled nothing since; in lower case. */
+  failingPayers(network: NetworkId, payers: readonly Address[]): Promise<ReadonlySet<string>>;
   /** Time for which payments of such an account are refused, since its settlements have lost gas; 0 when they are not. */
   walletPauseSeconds(network: NetworkId, wallet: WalletSubjects): Promise<number>;
   /** Sums per asset. */

@@ -1,5 +1,5 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
-import type { Ledger } from "./ledger-types.ts";
+import type { ClaimResult, Ledger } from "./ledger-types.ts";
 import type { Sale } from "./settler.ts";
 import type {
   DecodedPayment,
@@ -72,6 +72,14 @@ export function newRecord(verified: VerifiedPayment, purpose: PaymentPurpose, no
   };
 }
 
+/** The payment of a claim that was made. */
+export function claimedRecord(
+  record: PaymentRecord,
+  { id, waits }: Extract<ClaimResult, { readonly kind: "claimed" }>,
+): PaymentRecord {
+  return { ...record, id, ...(waits === true ? { waits } : {}) };
+}
+
 /** Time that is left of a payment's window, by the chain's time at its verification. */
 export function windowMsOf({ payment, chainTimeSeconds }: VerifiedPayment): number {
   return (Number(payment.authorization.validBefore) - chainTimeSeconds) * 1_000;
@@ -79,7 +87,7 @@ export function windowMsOf({ payment, chainTimeSeconds }: VerifiedPayment): numb
 
 /** What a settler is asked of a payment before it is claimed, for a call of `workMs` at most. */
 export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
-  const { option, authorization } = verified.payment;
+  const { option, authorization, signature } = verified.payment;
   return {
     network: option.network,
     asset: option.asset,
@@ -88,6 +96,7 @@ export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
     kind: verified.kind,
     value: authorization.value,
     gas: verified.gas,
+    signatureBytes: signature.length,
     spareMs: windowMsOf(verified) - workMs,
   };
 }

@@ -14,6 +14,8 @@ export interface Sale {
   readonly value: bigint;
   /** Estimated gas of its settlement, where that runs the payer's code. */
   readonly gas?: bigint | undefined;
+  /** Length of its signature, which is sent with it; that of a usual one by default. */
+  readonly signatureBytes?: number;
   /** Time that is left of the payment's window when its settlement begins, at least; in milliseconds. */
   readonly spareMs: number;
 }

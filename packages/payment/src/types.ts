@@ -165,6 +165,8 @@ export interface PaymentRecord {
   readonly payloadDigest: Uint8Array;
   readonly requestHash: Uint8Array;
   readonly identifier: string | undefined;
+  /** Set for a claim that has no place among those of its payer yet. */
+  readonly waits?: true;
   readonly state: PaymentState;
   /** Why it was released, failed, owed or disputed. */
   readonly reason: ErrorCode | undefined;

@@ -91,12 +91,12 @@ export class UnpaidLimit {
     });
   }
 
-  /** Takes a token, or says how long there is none. */
-  begin(key: string): UnpaidAttempt | NoToken {
-    const attempt = this.#begin(key);
+  /** Takes a token, or says how long there is none. An attempt that is not timed costs nothing for the time that it takes. */
+  begin(key: string, isTimed = true): UnpaidAttempt | NoToken {
+    const attempt = this.#begin(key, isTimed);
     const [, site] = clientKeys(key);
     if (site === undefined || !attempt.ok) return attempt;
-    const ofSite = this.#sitesOf(site.shares).#begin(site.name);
+    const ofSite = this.#sitesOf(site.shares).#begin(site.name, isTimed);
     if (!ofSite.ok) {
       attempt.excused();
       return ofSite;
@@ -124,7 +124,7 @@ export class UnpaidLimit {
     return this.#sites;
   }
 
-  #begin(key: string): UnpaidAttempt | NoToken {
+  #begin(key: string, isTimed: boolean): UnpaidAttempt | NoToken {
     const bucket = this.#refilled(key);
     this.#remember(key, bucket);
     const waitSeconds = this.#waitOf(bucket);
@@ -144,7 +144,7 @@ export class UnpaidLimit {
       ok: true,
       paid: () => once(() => this.#earn(key, bucket)),
       excused: () => once(() => this.#return(bucket)),
-      unpaid: (pendingId) => once(() => this.#spend(key, bucket, sinceMs, pendingId)),
+      unpaid: (pendingId) => once(() => this.#spend(key, bucket, isTimed ? sinceMs : undefined, pendingId)),
     };
   }
 
@@ -226,10 +226,10 @@ export class UnpaidLimit {
     this.#shared?.changed(key, 1);
   }
 
-  #spend(key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void {
+  #spend(key: string, bucket: Bucket, sinceMs: number | undefined, pendingId: string | undefined): void {
     const nowMs = this.#clock.monotonicMs();
     this.#takeEarly(bucket);
-    const spent = 1 + this.#subtract(bucket, (nowMs - sinceMs) / 1_000);
+    const spent = 1 + this.#subtract(bucket, (nowMs - (sinceMs ?? nowMs)) / 1_000);
     this.#shared?.changed(key, -spent);
     if (pendingId === undefined) return;
     const known = this.#pending.get(pendingId, nowMs);

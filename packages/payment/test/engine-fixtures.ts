@@ -35,6 +35,7 @@ import { type EvmRpc, EvmRpcClient } from "../src/evm/rpc.ts";
 import { SETTLEMENT_BATCH_ADDRESS } from "../src/evm/settlement-batch.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import type { Ledger } from "../src/ledger-types.ts";
+import { claimedRecord } from "../src/record.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
 import type { BackOff } from "../src/verify/back-off.ts";
 import { LEDGER, type TestServer } from "./ledger-fixtures.ts";
@@ -310,7 +311,7 @@ export async function claim(ledger: Ledger, payer: Payer, changes: ClaimChanges 
   const signed = await signPayment(payer, changes);
   const claimed = await ledger.claim({ ...signed, balance: 10n ** 30n, balanceBlock: 0n });
   if (claimed.kind !== "claimed") throw new TypeError(`claim: ${claimed.kind}`);
-  return { ...signed, id: claimed.id };
+  return claimedRecord({ ...signed, id: claimed.id }, claimed);
 }
 
 /** The state that the ledger shows. */

@@ -31,17 +31,25 @@ const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
 function standInVerifier(
-  bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "hasLeft" | "onCheck" | "wallets">,
+  bench: () => Pick<FacilitatorBench, "refusal" | "fault" | "balance" | "gas" | "hasLeft" | "onCheck" | "wallets">,
 ) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
       await bench().onCheck?.();
-      const { refusal, fault, balance, wallets } = bench();
+      const { refusal, fault, balance, gas, wallets } = bench();
       if (fault !== undefined) throw fault;
-      const kind: PayerKind = wallets.has(payment.authorization.from.toLowerCase()) ? "erc1271" : "eoa";
-      const good = { ok: true as const, payment, kind, balance, blockNumber: 1n };
+      const isWallet = gas !== undefined || wallets.has(payment.authorization.from.toLowerCase());
+      const kind: PayerKind = isWallet ? "erc1271" : "eoa";
+      const good = {
+        ok: true as const,
+        payment,
+        kind,
+        ...(gas === undefined ? {} : { gas }),
+        balance,
+        blockNumber: 1n,
+      };
       return refusal ?? { ...good, chainTimeSeconds: Date.now() / 1_000 };
     },
     readFunds: async (_account: unknown, nonces: readonly string[]) => {
@@ -118,6 +126,8 @@ export interface FacilitatorBench {
   onCheck: (() => Promise<void>) | undefined;
   /** Balance of every payer. */
   balance: bigint;
+  /** Estimated gas of every settlement, whose payers are contract wallets then. */
+  gas: bigint | undefined;
   /** Nonces that the chain has used. */
   readonly hasLeft: Set<string>;
   /** Payers that are contract wallets, in lower case. */
@@ -150,6 +160,7 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     fault: undefined,
     onCheck: undefined,
     balance: 1_000_000n,
+    gas: undefined,
     hasLeft: new Set(),
     wallets: new Set(),
   };

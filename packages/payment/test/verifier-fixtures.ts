@@ -109,7 +109,8 @@ export async function startOwnHarness(options: AnvilOptions = {}): Promise<Harne
   return harnessOn(anvil);
 }
 
-async function harnessOn(anvil: TestAnvil): Promise<Harness> {
+/** For tests: a harness on a chain that has the token. */
+export async function harnessOn(anvil: TestAnvil): Promise<Harness> {
   const rpc = new EvmRpcClient({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics });
   await devRpc(anvil.url, "anvil_mine", ["0x1"]);
   const option = paymentOption({ ...NETWORK, payTo: PAY_TO, maxTimeoutSeconds: 600 }, "0.005");

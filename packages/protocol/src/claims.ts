@@ -48,6 +48,19 @@ export function readClaimRoot(rootHash: Uint8Array): ClaimRoot | undefined {
   return { hash: rootHash.slice(0, 32), sum: view.getBigUint64(32), count: view.getBigUint64(40) };
 }
 
+/** Receivers of a supplier's rewards that cost no gas: real suppliers have one to three, and the real chain charges for none. */
+const FREE_RECEIVERS = 10;
+/**
+ * Gas for each further receiver of a supplier's rewards: settlement takes 0.12 ms and 1.9 KB of events for it without a meter, and the
+ * claims of a full block shall be settled in one or two.
+ */
+export const GAS_PER_RECEIVER = 30_000n;
+
+/** Gas that a claim costs on this chain for the receivers of its supplier's rewards. */
+export function receiversGas(receivers: number): bigint {
+  return receivers > FREE_RECEIVERS ? BigInt(receivers - FREE_RECEIVERS) * GAS_PER_RECEIVER : 0n;
+}
+
 /** What is wrong with a claim's root. */
 export type ClaimRootFault = "malformed" | "empty" | "compute_units_mismatch";
 

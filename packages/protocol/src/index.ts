@@ -8,6 +8,7 @@ export {
   claimRootFault,
   estimatedComputeUnits,
   estimatedRelays,
+  GAS_PER_RECEIVER,
   PROOF_REQUIREMENT,
   type PricingParams,
   type ProofRequirement,
@@ -15,6 +16,7 @@ export {
   proofPath,
   proofRequirement,
   readClaimRoot,
+  receiversGas,
 } from "./claims.ts";
 export {
   BASE_TARGET,

@@ -45,7 +45,7 @@ export interface ServeRelaysOptions {
   readonly host: string;
   readonly operators: readonly OperatorListener[];
   readonly services: Readonly<Record<string, ServiceConfig>>;
-  /** Larger requests are refused; and always those that could not be claimed, of some 900 kB. */
+  /** Larger requests are refused; and always those that could not be claimed, of some 700 kB. */
   readonly maxRequestBytes: number;
   readonly maxConcurrentRelays: number;
   /** Maximum of all operators' ports together. */

@@ -41,6 +41,8 @@ export interface TestChainOptions {
   /** upokt of every account; 1,000,000,000,000 by default. By name for some. */
   readonly balanceUpokt?: bigint;
   readonly balances?: Readonly<Record<string, bigint>>;
+  /** Maximum gas of a block; the default of a genesis otherwise. */
+  readonly maxBlockGas?: bigint;
 }
 
 /** An application of a {@link TestChain}. */
@@ -141,6 +143,7 @@ async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
       balanceUpokt: options.balances?.[name] ?? options.balanceUpokt ?? 1_000_000n * POKT,
     })),
     daoAddress: at("dao"),
+    ...(options.maxBlockGas === undefined ? {} : { maxBlockGas: options.maxBlockGas }),
     services: Object.entries(services).map(([id, computeUnitsPerRelay]) =>
       createMessage(shared.ServiceSchema, { id, name: id, computeUnitsPerRelay, ownerAddress: at("service-owner") }),
     ),

@@ -299,8 +299,8 @@ function boundsOf(
     blocked_payers: [0, "an operator's"],
     open_results: [payments, "one a payment at most; deleted after a week"],
     settlement_budgets: [0, "a third party's at a facilitator; deleted after their day"],
-    wallet_risks: [3 * payments + 1, "a payer and two of its code a payment at most; deleted after a week"],
-    wallet_runs: [payments, "one a payment of an account with code; deleted after a week"],
+    wallet_risks: [3 * payments + 2, "a payer and two of its code a payment at most; deleted after a week"],
+    wallet_runs: [payments, "one a payment of an account with code, or that is lost; deleted after a week"],
   };
 }
 

@@ -1,10 +1,12 @@
-import { type ErrorCode, errorRow, isAppError, isNestedDeeper, QuotedError } from "@turnpike/base";
+import { compactJson, type ErrorCode, errorRow, indentJson, isAppError, QuotedError } from "@turnpike/base";
 import { printError, printOut } from "./terminal.ts";
 
 /** A JSON document that is being written. Disposal ends it. */
 export interface OpenResult extends Disposable {
-  /** Writes a further member, unless the document has ended. Foreign JSON that cannot be written is null. */
+  /** Writes a further member, unless the document has ended. */
   add(key: string, value: unknown): void;
+  /** The same for foreign JSON: its numbers and members are written as they were sent. */
+  addJson(key: string, json: string): void;
 }
 
 /** Where a command writes. Results go to standard output, everything else to the error output. */
@@ -24,17 +26,8 @@ export interface Output {
   progress(text: string): void;
 }
 
-const jsonText = (value: unknown, indent?: number): string =>
-  JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? inner.toString() : inner), indent);
-
-/** A member's value. JSON that is nested deeply is written without a function for each value, which would need more stack. */
-function memberText(value: unknown): string {
-  try {
-    return (isNestedDeeper(value, MAX_PRETTY_DEPTH) ? JSON.stringify(value) : jsonText(value)) ?? "null";
-  } catch {
-    return "null";
-  }
-}
+const jsonText = (value: unknown): string =>
+  JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? inner.toString() : inner));
 
 /** Writes to this process's outputs. */
 export function createOutput(json: boolean): Output {
@@ -52,9 +45,15 @@ export function createOutput(json: boolean): Output {
       };
       let isEnded = false;
       write(jsonText(facts).slice(0, -1));
+      const addText = (key: string, text: string): void => {
+        if (!isEnded) write(`,${JSON.stringify(key)}:${text}`);
+      };
       return {
         add(key, value) {
-          if (json && !isEnded && value !== undefined) write(`,${JSON.stringify(key)}:${memberText(value)}`);
+          if (value !== undefined) addText(key, jsonText(value));
+        },
+        addJson(key, text) {
+          if (json) addText(key, compactJson(text).text);
         },
         [Symbol.dispose]() {
           if (!isEnded) write("}\n");
@@ -68,16 +67,9 @@ export function createOutput(json: boolean): Output {
   };
 }
 
-/** Maximum nesting that is indented: each further level would add its spaces to every line within it. */
-const MAX_PRETTY_DEPTH = 32;
-/** Maximum length of compact JSON that is indented. */
-const MAX_PRETTY_LENGTH = 1_048_576;
-
-/** JSON for people: two spaces of indentation, or one line where it is nested deeply or long. */
+/** JSON for people: see {@link indentJson}. */
 export function prettyJson(value: unknown): string {
-  if (isNestedDeeper(value, MAX_PRETTY_DEPTH)) return JSON.stringify(value);
-  const compact = jsonText(value);
-  return compact.length > MAX_PRETTY_LENGTH ? compact : jsonText(value, 2);
+  return indentJson(jsonText(value));
 }
 
 /** What a fault says to the user. */

@@ -24,18 +24,24 @@ export function printExact(data: string | Uint8Array): void {
   process.stdout.write(data);
 }
 
-let hasReader = true;
-process.stdout.on("error", () => {
-  hasReader = false;
+let outputFault: string | undefined;
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  outputFault ??= error.code ?? error.name;
 });
 
-/** Resolves when everything that was printed is out: true, or false where the reader of standard output has gone. */
-export async function outputFlushed(): Promise<boolean> {
+/**
+ * Resolves when everything that was printed is out. Returns the code of the fault that standard output was lost by: `EPIPE` where its
+ * reader has gone. Undefined where a file or a pipe has all of it.
+ */
+export async function flushOutput(): Promise<string | undefined> {
   const flushed = [process.stdout, process.stderr].map(
-    (stream) => new Promise<unknown>((resolve) => void stream.write("", resolve)),
+    (stream) =>
+      new Promise<NodeJS.ErrnoException | null | undefined>(
+        (resolve) => void stream.write("", (error) => resolve(error)),
+      ),
   );
   const [error] = await Promise.all(flushed);
-  return hasReader && (error ?? undefined) === undefined;
+  return outputFault ?? error?.code ?? error?.name;
 }
 
 /** The outputs for what writes to a stream. */

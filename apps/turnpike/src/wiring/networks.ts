@@ -2,11 +2,15 @@ import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } fr
 import { type Config, type NetworkConfig, networkRelayer, type PrivateKey, readSellerKey } from "@turnpike/config";
 import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
+  type Anchor,
+  AnchoredRpc,
+  type ChainRules,
   chainIdOf,
   type EngineNetwork,
   type EngineOptions,
   type EvmRpc,
   EvmRpcClient,
+  type Ledger,
   PRICE_DECIMALS,
   type ProfitRule,
   type RemoteSettlerOptions,
@@ -56,16 +60,27 @@ export function requireNetworks(config: Config, role: LedgerRole): void {
 /** One connection for each chain. */
 export function openChains(
   config: Config,
-  modules: Pick<PartModules, "log" | "metrics">,
+  modules: Pick<PartModules, "log" | "metrics"> & { readonly ledger?: Pick<Ledger, "newestFinal"> },
 ): ReadonlyMap<NetworkId, EvmRpc> {
   const timeoutMs = config.payment.rpcTimeoutMs;
   return new Map(
     chains(config).map((network) => {
       const opts = { urls: network.rpcUrls, timeoutMs, expectedChainId: chainIdOf(network.network) };
-      return [idOf(network), new EvmRpcClient(opts, modules)];
+      // A development chain may be made anew.
+      const ledger = config.localnet ? undefined : modules.ledger;
+      const first = async (): Promise<Anchor | undefined> => {
+        const block = await ledger?.newestFinal(idOf(network));
+        return block && { number: block.blockNumber, hash: block.blockHash };
+      };
+      return [idOf(network), new AnchoredRpc(new EvmRpcClient(opts, modules), network.finalityBlocks, first)];
     }),
   );
 }
+
+/** Seconds by which clocks may differ where a block's time ends a payment; development chains have their time moved. */
+const MAX_LEAD_SECONDS = 60;
+const maxLead = ({ localnet }: Config): Pick<ChainRules, "maxLeadSeconds"> =>
+  localnet ? {} : { maxLeadSeconds: MAX_LEAD_SECONDS };
 
 /** Relayer keys by network. */
 export type NetworkKeys = ReadonlyMap<string, readonly PrivateKey[]>;
@@ -99,6 +114,7 @@ export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): 
         deploymentGas: relayer.gasPerDeployment,
       };
     }),
+    maxSignatureBytes: config.payment.maxSignatureBytes,
     workers: config.payment.verifyThreads,
   };
 }
@@ -158,6 +174,7 @@ function engineNetwork(
     network: idOf(network),
     confirmations: network.confirmations,
     finalityBlocks: network.finalityBlocks,
+    ...maxLead(config),
     blockTimeSeconds: network.blockTimeSeconds,
     multicall3: network.multicall3,
     relayerKeys: keys.flatMap((key) => hexToBytes(key, 32) ?? []),
@@ -244,6 +261,7 @@ export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSet
       network: idOf(chain),
       confirmations: chain.confirmations,
       finalityBlocks: chain.finalityBlocks,
+      ...maxLead(config),
       blockTimeSeconds: chain.blockTimeSeconds,
       receivers: receiversOf(config, chain.network),
       assets: config.payment.networks

@@ -86,7 +86,7 @@ export async function openPayments(
   const ledger = stack.use(await openLedger(config, role, modules, input.waits, receivers.map(receiverOf)));
   stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
   stack.use(startLedgerGauges({ everyMs: SUMS_EVERY_MS }, { ...modules, ledger }));
-  const chains = openChains(config, modules);
+  const chains = openChains(config, { ...modules, ledger });
   for (const rpc of chains.values()) stack.use(rpc);
   const backOff = new BackOff({}, modules);
   const keys = isRemote(config, role) ? undefined : relayerKeysByNetwork(config, env, role);

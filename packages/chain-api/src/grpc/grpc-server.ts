@@ -1,3 +1,5 @@
+import { constants, type ServerHttp2Stream } from "node:http2";
+import { Duplex } from "node:stream";
 import {
   type handleUnaryCall,
   logVerbosity,
@@ -10,11 +12,13 @@ import {
   setLogVerbosity,
 } from "@grpc/grpc-js";
 import {
+  type AnswerReader,
   AppError,
   type ClientKey,
   ConnectionGuard,
   connectionCounts,
   Http2Guard,
+  type ReleaseBytes,
   type WriteBufferBudget,
 } from "@turnpike/base";
 import { GRPC_STATUS } from "@turnpike/chain";
@@ -61,12 +65,12 @@ export interface ListeningServer extends AsyncDisposable {
 
 const IDLE_TIMEOUT_MS = 300_000;
 const WRITE_TIMEOUT_MS = 30_000;
-/** Requests that one reflection stream may ask. */
-const MOST_REFLECTION_REQUESTS = 1000;
+/** Maximum requests of one reflection stream. */
+const MAX_REFLECTION_REQUESTS = 1000;
 /** Where the table keeps what answers paths that it does not have. No gRPC path looks like this. */
 const ANY_PATH = "";
 
-type Duplex = ServerDuplexStream<Bytes, Bytes>;
+type ReflectionCall = ServerDuplexStream<Bytes, Bytes>;
 
 /** Handlers by path; one of them answers all other paths, because the server's own text differs from Go's. */
 class HandlerTable extends Map<string, object> {
@@ -80,6 +84,17 @@ class HandlerTable extends Map<string, object> {
 
 const toBuffer = (bytes: Bytes): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 const toBytes = (buffer: Buffer): Bytes => buffer;
+
+/** The HTTP/2 stream of a call, which the library gives no access to. */
+function streamOf(call: object): ServerHttp2Stream | undefined {
+  const stream: unknown = Reflect.get(Reflect.get(call, "call") ?? {}, "stream");
+  return stream instanceof Duplex ? (stream as ServerHttp2Stream) : undefined;
+}
+
+/** Reader of a call's answer; it is closed by a reset of the call's stream alone. */
+function readerOf(call: ServerUnaryCall<Bytes, Bytes> | ReflectionCall, client: ClientKey): AnswerReader {
+  return { client, connection: call, close: () => streamOf(call)?.close(constants.NGHTTP2_CANCEL) };
+}
 
 /** Key under which a call's client is counted. The library has the address with the port behind it. */
 function clientOf(guard: ConnectionGuard, peer: string): ClientKey {
@@ -101,7 +116,7 @@ function unaryHandler(path: string, { api, guard, writeBuffer }: UnaryModules): 
     void api.call(path, call.request, height, client).then((answer) => {
       if (call.cancelled) return;
       // Small ones, too: a connection has many calls.
-      const release = answer.ok ? writeBuffer.reserve(answer.value.length, client) : undefined;
+      const release = answer.ok ? writeBuffer.reserve(answer.value.length, readerOf(call, client)) : undefined;
       if (answer.ok && release === undefined) {
         respond({ code: GRPC_STATUS.Unavailable, details: WRITE_BUFFER_FULL, metadata: new Metadata() });
         return;
@@ -119,35 +134,55 @@ function unaryHandler(path: string, { api, guard, writeBuffer }: UnaryModules): 
   };
 }
 
-function reflectionHandler(services: readonly string[]): (call: Duplex) => void {
+function reflectionHandler(
+  services: readonly string[],
+  { guard, writeBuffer }: Omit<UnaryModules, "api">,
+): (call: ReflectionCall) => void {
   return (call) => {
-    let asked = 0;
+    const reader = readerOf(call, clientOf(guard, call.getPeer()));
+    const unread = new Set<ReleaseBytes>();
+    let requests = 0;
     const refuse = (code: number, details: string): void => {
+      requests = MAX_REFLECTION_REQUESTS + 1;
       call.emit("error", { code, details, metadata: new Metadata() });
     };
+    call.once("cancelled", () => {
+      for (const release of unread) release();
+      unread.clear();
+    });
     call.on("data", (request: Bytes) => {
-      asked++;
-      if (asked > MOST_REFLECTION_REQUESTS) {
-        if (asked === MOST_REFLECTION_REQUESTS + 1) refuse(GRPC_STATUS.ResourceExhausted, "too many requests");
+      if (call.cancelled || requests > MAX_REFLECTION_REQUESTS) return;
+      requests++;
+      if (requests > MAX_REFLECTION_REQUESTS) {
+        refuse(GRPC_STATUS.ResourceExhausted, "too many requests");
         return;
       }
       const answer = reflect(request, services);
       if (!answer.ok) {
-        asked = MOST_REFLECTION_REQUESTS + 1;
         refuse(answer.status, answer.text);
         return;
       }
-      if (call.write(answer.value)) return;
+      const release = writeBuffer.reserve(answer.value.length, reader);
+      if (release === undefined) {
+        refuse(GRPC_STATUS.Unavailable, WRITE_BUFFER_FULL);
+        return;
+      }
+      unread.add(release);
+      const isRead = call.write(answer.value, () => {
+        unread.delete(release);
+        release();
+      });
+      if (isRead) return;
       call.pause();
       call.once("drain", () => call.resume());
     });
     call.on("end", () => {
-      if (asked <= MOST_REFLECTION_REQUESTS) call.end();
+      if (requests <= MAX_REFLECTION_REQUESTS) call.end();
     });
   };
 }
 
-function unknownHandler(services: readonly string[]): (call: Duplex) => void {
+function unknownHandler(services: readonly string[]): (call: ReflectionCall) => void {
   return (call) => {
     const { status, text } = unknownPath(call.getPath(), services);
     call.emit("error", { code: status, details: text, metadata: new Metadata() });
@@ -195,7 +230,7 @@ export async function startGrpcServer(opts: GrpcServerOptions, modules: GrpcServ
   for (const path of api.paths()) server.register(path, unaryHandler(path, unary), toBuffer, toBytes, "unary");
   for (const service of REFLECTION_SERVICES) {
     const path = `/${service}/ServerReflectionInfo`;
-    server.register(path, reflectionHandler(services), toBuffer, toBytes, "bidi");
+    server.register(path, reflectionHandler(services, unary), toBuffer, toBytes, "bidi");
   }
   server.register(ANY_PATH, unknownHandler(services), toBuffer, toBytes, "bidi");
   const bound = await listen(server, host, port);

@@ -1,6 +1,7 @@
 import { GRPC_STATUS } from "@turnpike/chain";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, decodeMessage, encodeMessage, fileByName, filesBySymbol, reflectionV1 } from "@turnpike/proto";
+import { isMalformed, partsExcess, sizeExcess } from "../services/request-bounds.ts";
 
 /** Versions of gRPC's server reflection that are served; their messages are the same on the wire. */
 export const REFLECTION_SERVICES = [
@@ -56,6 +57,12 @@ export type ReflectionAnswer =
 
 /** Answers one request of server reflection. @param services full names of all that is served, in order */
 export function reflect(bytes: Bytes, services: readonly string[]): ReflectionAnswer {
+  const large = sizeExcess("", bytes);
+  if (large !== undefined) return { ok: false, ...large };
+  const excess = partsExcess(reflectionV1.ServerReflectionRequestSchema, bytes);
+  if (excess !== undefined && !isMalformed(excess)) {
+    return { ok: false, status: GRPC_STATUS.ResourceExhausted, text: excess };
+  }
   const request = decodeMessage(reflectionV1.ServerReflectionRequestSchema, bytes);
   if (!request.ok) return { ok: false, status: GRPC_STATUS.Internal, text: request.fault };
   const messageResponse = responseTo(request.message.messageRequest, services);

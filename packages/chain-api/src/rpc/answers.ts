@@ -49,9 +49,14 @@ function idMember(id: RpcId): string {
   return id === undefined ? "" : `,"id":${id}`;
 }
 
+/** Text before the result of an answer; `}` follows it. */
+export function successHead(id: RpcId): string {
+  return `{"jsonrpc":"2.0"${idMember(id)},"result":`;
+}
+
 /** An answer with a result, given as JSON text. */
-export function successText(id: RpcId, resultJson: string): string {
-  return `{"jsonrpc":"2.0"${idMember(id)},"result":${resultJson}}`;
+function successText(id: RpcId, resultJson: string): string {
+  return `${successHead(id)}${resultJson}}`;
 }
 
 /** An answer with an error. */

@@ -20,7 +20,7 @@ export interface RpcBounds {
   readonly maxSubscriptionClients: number;
   /** Most subscriptions of one WebSocket: 5. */
   readonly maxSubscriptionsPerClient: number;
-  /** Bytes that may wait for one WebSocket client when the next message comes; a slower client is dropped: 8 MiB. */
+  /** Maximum bytes that wait for one WebSocket client while its next request is answered: 8 MiB. */
   readonly maxWaitingSocketBytes: number;
   /** Messages of one WebSocket client that may wait for their turn before no more are read: 100. */
   readonly maxWaitingMessages: number;

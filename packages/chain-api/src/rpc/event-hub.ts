@@ -1,4 +1,4 @@
-import { bytesToHex } from "@turnpike/base";
+import { bytesToHex, type WriteBufferBudget } from "@turnpike/base";
 import type { GenesisConsensusParams } from "@turnpike/chain";
 import {
   type EmbeddedNode,
@@ -38,6 +38,8 @@ interface Subscription {
   /** The query's text as it was sent. */
   readonly text: string;
   readonly query: EventQuery;
+  /** Events that were published before it. */
+  readonly sinceEvents: number;
 }
 
 interface Client {
@@ -48,6 +50,9 @@ interface Client {
 }
 
 type HubBounds = Pick<RpcBounds, "maxSubscriptionClients" | "maxSubscriptionsPerClient" | "commitTimeoutMs">;
+
+/** JSON that is created for events in one turn of the event loop; further events wait for the next turn. */
+const TURN_BYTES = 1_048_576;
 
 const done: HubOutcome = { ok: true };
 const refused = (fault: string): { readonly ok: false; readonly fault: string } => ({ ok: false, fault });
@@ -63,14 +68,25 @@ function nameOf({ conditions }: EventQuery): string {
 export class EventHub implements Disposable {
   readonly #bounds: HubBounds;
   readonly #stop: () => void;
-  readonly #params: GenesisConsensusParams;
   readonly #clients = new Map<string, Client>();
   readonly #waits = new Map<string, Set<(outcome: CommittedTx) => void>>();
+  /** Events of the latest block that are not sent yet. */
+  readonly #queue: NodeEvent[] = [];
+  readonly #event: { readonly params: GenesisConsensusParams; readonly writeBuffer: WriteBufferBudget };
+  #published = 0;
+  #burst = { iteration: 0 };
+  /** Number of iterations of the event loop in which events were sent. */
+  #iteration = 0;
+  #turn: NodeJS.Immediate | undefined;
+  #turnBytes = 0;
 
-  constructor(bounds: HubBounds, modules: { readonly node: EmbeddedNode }) {
+  constructor(
+    bounds: HubBounds,
+    { node, writeBuffer }: { readonly node: EmbeddedNode; readonly writeBuffer: WriteBufferBudget },
+  ) {
     this.#bounds = bounds;
-    this.#params = modules.node.genesis.consensus.params;
-    this.#stop = modules.node.listen((event) => this.#publish(event));
+    this.#event = { params: node.genesis.consensus.params, writeBuffer };
+    this.#stop = node.listen((event) => this.#publish(event));
   }
 
   /** Clients that have a subscription or wait for a transaction. */
@@ -90,7 +106,7 @@ export class EventHub implements Disposable {
     const name = nameOf(parsed.query);
     const client = this.#clients.get(socket.client) ?? { socket, subscriptions: new Map(), waits: 0 };
     if (client.subscriptions.has(name)) return refused("already subscribed");
-    client.subscriptions.set(name, { id, text, query: parsed.query });
+    client.subscriptions.set(name, { id, text, query: parsed.query, sinceEvents: this.#published });
     this.#clients.set(socket.client, client);
     return done;
   }
@@ -144,6 +160,8 @@ export class EventHub implements Disposable {
   /** Cancels every subscription and wait: the node ends. */
   [Symbol.dispose](): void {
     this.#stop();
+    clearImmediate(this.#turn);
+    this.#queue.length = 0;
     for (const { socket, subscriptions } of this.#clients.values()) {
       for (const { id } of subscriptions.values()) socket?.sendCancelled(id, "CometBFT exited");
     }
@@ -159,8 +177,8 @@ export class EventHub implements Disposable {
       return `max_subscription_clients ${maxSubscriptionClients} reached`;
     }
     const client = this.#clients.get(clientName);
-    const held = client === undefined ? 0 : client.subscriptions.size + client.waits;
-    return held >= maxSubscriptionsPerClient
+    const slots = client === undefined ? 0 : client.subscriptions.size + client.waits;
+    return slots >= maxSubscriptionsPerClient
       ? `max_subscriptions_per_client ${maxSubscriptionsPerClient} reached`
       : undefined;
   }
@@ -175,13 +193,41 @@ export class EventHub implements Disposable {
       const waits = this.#waits.get(bytesToHex(nodeEvent.tx.hash)) ?? [];
       for (const resolve of waits) resolve({ ok: true, tx: nodeEvent.tx });
     }
+    if (nodeEvent.type === "NewBlock") {
+      // Events of one block wait at most: the next one comes when subscribers are behind.
+      while (this.#queue.length > 0) this.#deliverNext();
+      // Subscribers could read nothing between blocks of one turn.
+      if (this.#burst.iteration !== this.#iteration) this.#burst = { iteration: this.#iteration };
+    }
+    this.#published++;
     if (this.#clients.size === 0) return;
-    const event = new RpcEvent(nodeEvent, this.#params);
+    this.#queue.push(nodeEvent);
+    this.#deliver();
+  }
+
+  /** Sends events that wait, as many as one turn may; clients read the first of a large block while the next are created. */
+  #deliver(): void {
+    while (this.#queue.length > 0 && this.#turnBytes < TURN_BYTES) this.#turnBytes += this.#deliverNext();
+    this.#turn ??= setImmediate(() => {
+      this.#turn = undefined;
+      this.#iteration++;
+      this.#turnBytes = 0;
+      if (this.#queue.length > 0) this.#deliver();
+    });
+  }
+
+  /** Returns the length of the JSON that was created. */
+  #deliverNext(): number {
+    const number = this.#published - this.#queue.length;
+    const nodeEvent = this.#queue.shift();
+    if (nodeEvent === undefined) return 0;
+    const event = new RpcEvent(nodeEvent, this.#burst, this.#event);
     for (const { socket, subscriptions } of this.#clients.values()) {
       if (socket === undefined) continue;
-      for (const { id, text, query } of subscriptions.values()) {
-        if (matchesEvents(query, event.values)) socket.sendEvent(id, text, event);
+      for (const { id, text, query, sinceEvents } of subscriptions.values()) {
+        if (sinceEvents <= number && matchesEvents(query, event.values)) socket.sendEvent(id, text, event);
       }
     }
+    return event.createdLength;
   }
 }

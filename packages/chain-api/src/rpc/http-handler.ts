@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import {
+  type AnswerReader,
   asBuffer,
   type Clock,
   type ConnectionGuard,
@@ -69,8 +70,10 @@ export interface RpcHttpHandlerModules {
   readonly writeBuffer: WriteBufferBudget;
 }
 
-/** Who asks over HTTP. */
-export type Asker = Pick<RpcCaller, "client" | "clientKey" | "signal">;
+/** Caller over HTTP, and the connection that its answer is written to. */
+export interface Asker extends Pick<RpcCaller, "client" | "clientKey" | "signal"> {
+  readonly reader: AnswerReader;
+}
 
 /** Answers HTTP requests: JSON-RPC at `/`, and every method at an address of its own. */
 export class RpcHttpHandler {
@@ -120,7 +123,9 @@ export class RpcHttpHandler {
   /** Client of a connection. @param signal aborts when nothing waits for the answer any more */
   askerOf(socket: Socket, signal: AbortSignal): Asker {
     const { remoteAddress = "", remotePort = 0 } = socket;
-    return { client: `${remoteAddress}:${remotePort}`, clientKey: this.#guard.clientOf(socket), signal };
+    const clientKey = this.#guard.clientOf(socket);
+    const reader = { client: clientKey, connection: socket, close: () => void socket.destroy() };
+    return { client: `${remoteAddress}:${remotePort}`, clientKey, signal, reader };
   }
 
   /** Answers what was posted to `/`, which is not empty. */
@@ -129,10 +134,10 @@ export class RpcHttpHandler {
   }
 
   /** Reserves the bytes of an answer, or gives one that says that there is no room. */
-  #bounded(answer: HttpAnswer, { clientKey }: Asker): HttpAnswer {
+  #bounded(answer: HttpAnswer, { reader }: Asker): HttpAnswer {
     const { body, release } = answer;
     if (release !== undefined || body.length < LARGE_ANSWER_BYTES) return answer;
-    const reserved = this.#writeBuffer.reserve(Buffer.byteLength(body), clientKey);
+    const reserved = this.#writeBuffer.reserve(Buffer.byteLength(body), reader);
     return reserved === undefined ? WRITE_BUFFER_FULL_ANSWER : { ...answer, release: reserved };
   }
 
@@ -246,23 +251,27 @@ export class RpcHttpHandler {
       for (const each of reserved) each();
     };
     let cached = true;
-    for (const request of requests) {
-      if (request === undefined) continue;
-      const answer = await this.#answerRequest(request, asker);
-      const bytes =
-        answer === "broken" ? undefined : this.#writeBuffer.reserve(Buffer.byteLength(answer.text), asker.clientKey);
-      if (answer === "broken" || bytes === undefined) {
-        release();
+    let answered: HttpAnswer | undefined;
+    try {
+      for (const request of requests) {
+        if (request === undefined) continue;
+        const answer = await this.#answerRequest(request, asker);
         // There the real server's code breaks: nothing else of the batch is answered.
-        return answer === "broken" ? BROKEN : WRITE_BUFFER_FULL_ANSWER;
+        if (answer === "broken") return BROKEN;
+        const releaseAnswer = this.#writeBuffer.reserve(Buffer.byteLength(answer.text), asker.reader);
+        if (releaseAnswer === undefined) return WRITE_BUFFER_FULL_ANSWER;
+        reserved.push(releaseAnswer);
+        answers.push(answer.text);
+        cached &&= answer.cached;
       }
-      reserved.push(bytes);
-      answers.push(answer.text);
-      cached &&= answer.cached;
+      if (answers.length === 0) return { status: 200, body: "" };
+      const [only = ""] = answers;
+      answered = { ...json(200, answers.length === 1 ? only : `[${answers.join(",")}]`, cached), release };
+      return answered;
+    } finally {
+      // Texts may be too long to be joined.
+      if (answered === undefined) release();
     }
-    if (answers.length === 0) return { status: 200, body: "" };
-    const [only = ""] = answers;
-    return { ...json(200, answers.length === 1 ? only : `[${answers.join(",")}]`, cached), release };
   }
 
   async #answerRequest(

@@ -1,8 +1,17 @@
-import { bytesToBase64 } from "@turnpike/base";
+import {
+  type AnswerReader,
+  asBuffer,
+  bytesToBase64,
+  type ReleaseBytes,
+  type SharedBytes,
+  utf8ToBytes,
+  type WriteBufferBudget,
+} from "@turnpike/base";
 import type { GenesisConsensusParams } from "@turnpike/chain";
 import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx, type NodeEvent } from "@turnpike/chain-node";
 import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "@turnpike/cometbft";
 import { validatorKeyAddress } from "@turnpike/crypto";
+import { LARGE_ANSWER_BYTES } from "../write-buffer.ts";
 import { goJsonText } from "./go-json.ts";
 import {
   base64OrNull,
@@ -14,29 +23,60 @@ import {
   validatorUpdatesJson,
 } from "./results-json.ts";
 
-/** An event of the node as subscribers get it; its JSON is made once, and only when somebody wants it. */
+interface EventJson {
+  /** Bytes when it is large: all connections are written the same ones. */
+  readonly data: string | Buffer;
+  readonly shared: SharedBytes;
+}
+
+/** An event of the node as subscribers get it; its JSON is created once, for the first of them. */
 export class RpcEvent {
-  /** What queries are matched with. */
+  /** Values that queries are matched with. */
   readonly values: EventMap;
   readonly #event: NodeEvent;
   readonly #params: GenesisConsensusParams;
-  #text: string | undefined;
+  readonly #burst: object;
+  readonly #writeBuffer: WriteBufferBudget;
+  #json: EventJson | undefined;
 
-  constructor(event: NodeEvent, params: GenesisConsensusParams) {
+  /** @param burst of all events of the block */
+  constructor(
+    event: NodeEvent,
+    burst: object,
+    modules: { readonly params: GenesisConsensusParams; readonly writeBuffer: WriteBufferBudget },
+  ) {
     this.#event = event;
-    this.#params = params;
+    this.#burst = burst;
+    this.#params = modules.params;
+    this.#writeBuffer = modules.writeBuffer;
     this.values = valuesOf(event);
   }
 
-  /** The result of an answer to a subscription, as JSON text. */
-  resultJson(query: string): string {
-    this.#text ??= this.#dataJson();
-    return `{"query":${goJsonText(query)},${this.#text}}`;
+  /** Members of the result of an answer to a subscription but for its query, as JSON text. */
+  get data(): string | Buffer {
+    return this.#made().data;
   }
 
-  #dataJson(): string {
-    const data = { type: `tendermint/event/${this.#event.type}`, value: dataOf(this.#event, this.#params) };
-    return `"data":${goJsonText(data)},"events":${goJsonText(Object.fromEntries(this.values))}`;
+  /** Length of what was created of it. */
+  get createdLength(): number {
+    return this.#json?.data.length ?? 0;
+  }
+
+  /** Reserves room for a connection that does not read it at once; see {@link WriteBufferBudget.share}. */
+  reserve(reader: AnswerReader): ReleaseBytes | undefined {
+    return this.#made().shared.reserve(reader);
+  }
+
+  #made(): EventJson {
+    this.#json ??= this.#create();
+    return this.#json;
+  }
+
+  #create(): EventJson {
+    const value = { type: `tendermint/event/${this.#event.type}`, value: dataOf(this.#event, this.#params) };
+    const text = `"data":${goJsonText(value)},"events":${goJsonText(Object.fromEntries(this.values))}`;
+    const data = text.length < LARGE_ANSWER_BYTES ? text : asBuffer(utf8ToBytes(text));
+    return { data, shared: this.#writeBuffer.share(Buffer.byteLength(data), this.#burst) };
   }
 }
 

@@ -75,7 +75,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     const name = host.includes(":") ? `[${host}]` : host;
     return `${name}:${(listener.net.address() as AddressInfo | null)?.port ?? port}`;
   };
-  const hub = new EventHub(bounds, { node });
+  const hub = new EventHub(bounds, { node, writeBuffer });
   const rpcAddress = (): string => `tcp://${authority()}`;
   const methods: RpcMethods = {
     ...blockMethods(node, queue),
@@ -117,7 +117,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     const { remoteAddress = "", remotePort = 0 } = req.socket;
     const caller = { client: `${remoteAddress}:${remotePort}`, clientKey: guard.clientOf(req.socket) };
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
-      new SocketSession(caller, bounds, { socket: webSocket, methods, hub, log, queue, writeBuffer });
+      new SocketSession(caller, bounds, { socket: webSocket, methods, hub, log, queue, writeBuffer, clock });
     });
   });
   const listener = createPlainRpcListener(bounds, { server, guard, handler, hosts, log, clock });

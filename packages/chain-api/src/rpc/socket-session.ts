@@ -1,8 +1,8 @@
-import type { ClientKey, Log, WriteBufferBudget } from "@turnpike/base";
+import type { ClientKey, Clock, Log, WriteBufferBudget } from "@turnpike/base";
 import type { EventLoopQueue } from "@turnpike/chain-node";
 import type { WebSocket } from "ws";
-import { LARGE_ANSWER_BYTES, WRITE_BUFFER_FULL } from "../write-buffer.ts";
-import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
+import { WRITE_BUFFER_FULL } from "../write-buffer.ts";
+import { errorText, outcomeText, type RpcId, URI_ID } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";
 import { argumentsFromParams, callMethod, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
 import type { EventHub, SocketClient } from "./event-hub.ts";
@@ -10,6 +10,7 @@ import { bytesToRaw } from "./go-json.ts";
 import type { RpcCaller, RpcMethods } from "./method.ts";
 import { type RpcRequest, readMessage } from "./requests.ts";
 import type { RpcEvent } from "./rpc-event.ts";
+import { SocketOutbox } from "./socket-outbox.ts";
 
 export interface SocketSessionModules {
   readonly socket: WebSocket;
@@ -18,6 +19,7 @@ export interface SocketSessionModules {
   readonly log: Log;
   readonly queue: EventLoopQueue;
   readonly writeBuffer: WriteBufferBudget;
+  readonly clock: Clock;
 }
 
 /** One WebSocket client: its messages are answered one after the other, in their order. */
@@ -30,22 +32,18 @@ export class SocketSession implements SocketClient {
   readonly #hub: EventHub;
   readonly #log: Log;
   readonly #queue: EventLoopQueue;
-  readonly #writeBuffer: WriteBufferBudget;
+  readonly #outbox: SocketOutbox;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
   readonly #pings: NodeJS.Timeout;
   readonly #silence: NodeJS.Timeout;
   #busy = false;
   #waitingBytes = 0;
-  /** Messages that are not sent yet. */
-  #pending = 0;
-  /** Ends the connection of a client that does not read the next message in time. */
-  #slow: NodeJS.Timeout | undefined;
 
   constructor(
     { client, clientKey }: Pick<RpcCaller, "client" | "clientKey">,
     bounds: RpcBounds,
-    { socket, methods, hub, log, queue, writeBuffer }: SocketSessionModules,
+    { socket, methods, hub, log, queue, writeBuffer, clock }: SocketSessionModules,
   ) {
     this.client = client;
     this.#clientKey = clientKey;
@@ -55,7 +53,13 @@ export class SocketSession implements SocketClient {
     this.#hub = hub;
     this.#log = log;
     this.#queue = queue;
-    this.#writeBuffer = writeBuffer;
+    this.#outbox = new SocketOutbox(bounds.writeTimeoutMs, {
+      socket,
+      writeBuffer,
+      clock,
+      reader: { client: clientKey, connection: socket, close: () => this.#drop("too much is unread") },
+      onSlow: () => this.#drop("slow client"),
+    });
     this.#pings = setInterval(() => socket.ping(), bounds.pingMs);
     this.#silence = setTimeout(() => this.#drop("silent"), bounds.silentMs);
     socket.on("message", (data) => this.#receive(Buffer.isBuffer(data) ? data : Buffer.alloc(0)));
@@ -67,18 +71,18 @@ export class SocketSession implements SocketClient {
 
   /** Sends an event to a subscription. */
   sendEvent(id: RpcId, query: string, event: RpcEvent): void {
-    if (!this.#send(successText(id, event.resultJson(query)))) this.#drop("slow client");
+    if (!this.#outbox.sendEvent(id, query, event)) this.#drop("slow client");
   }
 
   /** Says that a subscription ended. */
   sendCancelled(id: RpcId, reason: string): void {
-    this.#send(errorText(id, "server", `subscription was canceled (reason: ${reason})`));
+    this.#outbox.send(errorText(id, "server", `subscription was canceled (reason: ${reason})`));
   }
 
   #end(): void {
     clearInterval(this.#pings);
     clearTimeout(this.#silence);
-    clearTimeout(this.#slow);
+    this.#outbox.close();
     this.#waiting.length = 0;
     this.#waitingBytes = 0;
     this.#gone.abort();
@@ -87,39 +91,14 @@ export class SocketSession implements SocketClient {
 
   #drop(why: string): void {
     this.#log.info({ client: this.client, why }, "RPC WebSocket dropped");
+    this.#outbox.close();
     this.#socket.terminate();
   }
 
-  /** False, with nothing sent, when there is no room for the message. */
-  #send(text: string): boolean {
-    const socket = this.#socket;
-    if (socket.readyState !== socket.OPEN) return true;
-    // One message may be of any length; a second one does not wait behind so much.
-    if (socket.bufferedAmount > this.#bounds.maxWaitingSocketBytes) {
-      this.#drop("slow client");
-      return true;
-    }
-    const isLarge = socket.bufferedAmount + text.length >= LARGE_ANSWER_BYTES;
-    const release = isLarge ? this.#writeBuffer.reserve(Buffer.byteLength(text), this.#clientKey) : undefined;
-    if (isLarge && release === undefined) return false;
-    this.#pending++;
-    socket.send(text, () => {
-      release?.();
-      this.#pending--;
-      if (this.#pending > 0) this.#slow?.refresh();
-      else {
-        clearTimeout(this.#slow);
-        this.#slow = undefined;
-      }
-    });
-    if (socket.bufferedAmount > 0) {
-      this.#slow ??= setTimeout(() => this.#drop("slow client"), this.#bounds.writeTimeoutMs);
-    }
-    return true;
-  }
-
+  /** A caller gets an answer to each request, or the end of the connection. */
   #sendAnswer({ id }: Pick<RpcRequest, "id">, text: string): void {
-    if (!this.#send(text)) this.#send(errorText(id, "server", WRITE_BUFFER_FULL));
+    if (this.#outbox.send(text) || this.#outbox.send(errorText(id, "server", WRITE_BUFFER_FULL))) return;
+    this.#drop("slow client");
   }
 
   #receive(data: Buffer): void {
@@ -142,6 +121,8 @@ export class SocketSession implements SocketClient {
       const text = this.#waiting.shift();
       if (text === undefined) break;
       this.#waitingBytes -= text.length;
+      await this.#outbox.drained(this.#bounds.maxWaitingSocketBytes);
+      if (this.#gone.signal.aborted) break;
       await this.#answer(text);
       this.#silence.refresh();
       if (!this.#isFull() && this.#socket.isPaused) this.#socket.resume();
@@ -151,7 +132,8 @@ export class SocketSession implements SocketClient {
 
   async #answer(text: string): Promise<void> {
     const read = readMessage(text, this.#bounds.maxJsonDepth);
-    if (!read.ok) this.#send(errorText(undefined, "parse", `error unmarshaling request: ${read.fault}`));
+    if (!read.ok)
+      this.#sendAnswer({ id: undefined }, errorText(undefined, "parse", `error unmarshaling request: ${read.fault}`));
     else if (read.request !== undefined) this.#sendAnswer(read.request, await this.#answerRequest(read.request));
   }
 

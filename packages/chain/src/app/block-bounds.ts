@@ -3,6 +3,7 @@ import type { Bytes } from "@turnpike/chain-store";
 import { varint } from "@turnpike/cometbft";
 import { decodeMessage, tx as txs } from "@turnpike/proto";
 import { MAX_PROOF_EVENT_BYTES } from "../modules/proof/validate-proofs.ts";
+import { MAX_DIFFICULTY_BYTES } from "../modules/tokenomics/move-difficulties.ts";
 import { MAX_SETTLEMENT_BYTES } from "../modules/tokenomics/settlement-bytes.ts";
 import { MAX_UNBONDING_BYTES } from "../state/event-bytes.ts";
 import { fail, SDK, type TxResult } from "../state/outcome.ts";
@@ -23,29 +24,29 @@ export const MAX_BLOCK_TXS = 100_000;
 
 /**
  * Maximum bytes of the results of a block's transactions, but for the last one's: those behind it are not run. CometBFT accepts 100
- * MiB for all results, with the events of the begin and the end of the block. A full block of claims or payments has 20 MB. What
- * {@link MAX_RESULTS_BYTES} leaves of the 100 MiB is for the new difficulties of an end of sessions: those of 24,000 services.
+ * MiB for all results, with the events of the begin and the end of the block. A full block of claims or payments has 20 MB.
  */
 export const MAX_BLOCK_RESULT_BYTES = 32 * 1024 * 1024;
 
 /** Bytes of a transaction's result beside the events of its messages: its fee and signatures, at most all of its bytes in base64. */
 const MAX_REMAINING_RESULT_BYTES = 2 * MAX_TX_BYTES;
 
-/** Bytes of the configurations that begin, and of the suppliers that leave: at most seven and one thousand events of some hundred bytes. */
-const MAX_SUPPLIER_BYTES = 4 * 1024 * 1024;
+/** Bytes of the configurations that begin: at most seven thousand events of some hundred bytes. */
+const MAX_ACTIVATION_BYTES = 4 * 1024 * 1024;
 
 /**
- * Maximum bytes of all results of a block: of its transactions; of settlement, proofs, unbonding gateways and applications, and
- * transfers; and of suppliers. Beyond it go the claims of one session, and one record.
+ * Maximum bytes of all results of a block: of its transactions; of settlement, difficulties, proofs, the four queues of what ends
+ * with a session (unbonding gateways, applications, suppliers, and transfers), and of configurations that begin. Beyond it go the claims of one session, and one record.
  */
 export const MAX_RESULTS_BYTES: number =
   MAX_BLOCK_RESULT_BYTES +
   MAX_TX_EVENT_BYTES +
   MAX_REMAINING_RESULT_BYTES +
   MAX_SETTLEMENT_BYTES +
+  MAX_DIFFICULTY_BYTES +
   MAX_PROOF_EVENT_BYTES +
-  3 * MAX_UNBONDING_BYTES +
-  MAX_SUPPLIER_BYTES;
+  4 * MAX_UNBONDING_BYTES +
+  MAX_ACTIVATION_BYTES;
 
 /** Result of a transaction that is not run, as the results of those before it fill the block; without a fee, and it can be sent again. */
 export function unrunResult(): TxResult {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { authz, createMessage, gateway, packAny, shared, staking } from "@turnpike/proto";
+import { CountedReads } from "../../test/counted-reads.ts";
 import { planted } from "../../test/planted.ts";
 import { bytesOfAddress } from "../../test/recorded-tx.ts";
 import { LifeChain, type Party, party } from "../../test/session-life.ts";
@@ -11,11 +12,12 @@ import { setGrant } from "../modules/authz/grants.ts";
 import { setGateway } from "../modules/gateway/state.ts";
 import { getStakingParams, POWER_REDUCTION, stakingParams } from "../modules/staking/state.ts";
 import { setSupplier } from "../modules/supplier/state.ts";
-import { Overlay, type StateReads } from "../state/overlay.ts";
+import { Overlay } from "../state/overlay.ts";
 import { upokt } from "../state/stakes.ts";
 
 /** Last block of a session of four; unbonding that begins with it takes eight blocks. */
 const SESSION_END = 12n;
+const SESSION_BEFORE = 8n;
 const STAKE = 1_000_000n;
 
 /** A supplier that had one service from the first block on. */
@@ -53,13 +55,11 @@ const KINDS: Readonly<Record<string, Add>> = {
       left: { [`${SESSION_END}`]: [party("gateway").address] },
     }),
   gateways: (chain, who) => assert.ok(chain.stakeGateway(who).ok),
-  "gateways that unbond": ({ ctx }, { address }) =>
-    setGateway(
-      ctx,
-      planted(
-        createMessage(gateway.GatewaySchema, { address, stake: upokt(STAKE), unstakeSessionEndHeight: SESSION_END }),
-      ),
-    ),
+  "gateways that unbond": ({ ctx }, { address }) => {
+    // Their delegations end in the next block. Some of their stakes are due after the last height here.
+    const record = { address, stake: upokt(STAKE), unstakeSessionEndHeight: SESSION_BEFORE };
+    setGateway(ctx, planted(createMessage(gateway.GatewaySchema, record)));
+  },
   suppliers: ({ ctx }, { address }) => setSupplier(ctx, supplierOf(address, 0n)),
   "suppliers that unbond": ({ ctx }, { address }) => setSupplier(ctx, supplierOf(address, SESSION_END)),
   services: (chain, who, i) => chain.addService(who, `service-${i}`),
@@ -81,17 +81,6 @@ const KINDS: Readonly<Record<string, Add>> = {
     void addUnorderedNonce(ctx, bytesOfAddress(address), ctx.block.timeNanos + 600_000_000_000n),
 };
 
-/**
- * Blocks of which the begin or end reads all records of a kind, although the time of none has come. All of them hold a stake, and
- * a session has one such block for each kind.
- */
-const WALKS: Readonly<Record<string, readonly bigint[]>> = {
-  "applications that unbond": [SESSION_END],
-  "applications that are transferred": [SESSION_END],
-  "gateways that unbond": [SESSION_END, SESSION_END + 1n],
-  "suppliers that unbond": [SESSION_END],
-};
-
 /** Entries that the begin and end of a block read of a state with a number of records. */
 function readsOf(add: Add, count: number, height: bigint): number {
   const chain = new LifeChain();
@@ -100,30 +89,17 @@ function readsOf(add: Add, count: number, height: bigint): number {
   chain.runTo(9n);
   for (let i = 0; i < count; i++) add(chain, chain.addParty(`party ${i}`), i);
   chain.runTo(height);
-  let reads = 0;
-  const counting: StateReads = {
-    get(key) {
-      reads++;
-      return chain.state.get(key);
-    },
-    *range(options) {
-      for (const entry of chain.state.range(options)) {
-        reads++;
-        yield entry;
-      }
-    },
-  };
-  chain.machine.runBlock(new Overlay(counting), chain.block, []);
-  return reads;
+  const counted = new CountedReads(chain.state);
+  chain.machine.runBlock(new Overlay(counted), chain.block, []);
+  return counted.reads;
 }
 
 suite("reads of a block without transactions", () => {
   for (const [name, add] of Object.entries(KINDS)) {
-    const walks = WALKS[name] ?? [];
-    test(`the begin and end of a block read no more of 40 ${name} than of 10, unless at a session's end`, () => {
+    test(`the begin and end of a block read no more of 40 ${name} than of 10, at a session's end, too`, () => {
       const heights = [SESSION_END - 1n, SESSION_END, SESSION_END + 1n, SESSION_END + 2n];
       const walked = heights.filter((height) => readsOf(add, 40, height) !== readsOf(add, 10, height));
-      assert.deepEqual(walked, walks);
+      assert.deepEqual(walked, []);
     });
   }
 });

@@ -22,14 +22,21 @@ import { declaredCollections, entriesOf } from "../../test/collections.ts";
 import { bytesOfAddress } from "../../test/recorded-tx.ts";
 import { GOV, LifeChain, type Party, Work } from "../../test/session-life.ts";
 import { newValidator, RATE_ONE } from "../../test/session-moves.ts";
+import { unfinishedUnbonding as unfinishedApplications, unfinishedTransfers } from "../modules/application/state.ts";
 import { addUnorderedNonce } from "../modules/auth/accounts.ts";
 import { denomMetadata } from "../modules/bank/balances.ts";
+import { unfinishedUnbonding as unfinishedGateways } from "../modules/gateway/state.ts";
 import { holdClaim } from "../modules/proof/held-claims.ts";
 import { getProofParams } from "../modules/proof/state.ts";
 import { sessionEnd } from "../modules/shared/state.ts";
 import { getStakingParams } from "../modules/staking/state.ts";
-import { configsByActivation, lastActivated, unfinishedUnbonding } from "../modules/supplier/state.ts";
-import { getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
+import {
+  configsByActivation,
+  lastActivated,
+  unfinishedUnbonding as unfinishedSuppliers,
+  unstakingSuppliers,
+} from "../modules/supplier/state.ts";
+import { dueDifficulties, endUnderWay, getTokenomicsParams, relaysOfPart } from "../modules/tokenomics/state.ts";
 import type { Outcome } from "../state/outcome.ts";
 import { upokt } from "../state/stakes.ts";
 
@@ -37,9 +44,18 @@ import { upokt } from "../state/stakes.ts";
 const LEFT_OUT: ReadonlyMap<string, string> = new Map([
   ["session/blockHashes", "only those that unsettled sessions need: see session/genesis.test.ts"],
   ["session/drawnSessions", "a session is drawn again when it is asked for, to the same suppliers"],
+  [
+    "application/formerUnstaking",
+    "only an earlier version writes it: the next block moves it to unstakingApplications",
+  ],
+  ["application/formerTransferring", "as formerUnstaking, to transferringApplications"],
+  ["gateway/formerUnstaking", "as formerUnstaking, to unstakingGateways"],
+  ["supplier/formerUnstaking", "as formerUnstaking, to unstakingSuppliers"],
   ["supplier/serviceEnds", "an export applies it to the configurations: see supplier/service-ends.test.ts"],
   ["staking/setIsStale", "the end of every block removes it"],
 ]);
+
+const UNFINISHED = [unfinishedApplications, unfinishedTransfers, unfinishedGateways, unfinishedSuppliers] as const;
 
 const accept = (outcome: Outcome<unknown>): void => assert.ok(outcome.ok, outcome.ok ? "" : outcome.fault.text);
 
@@ -101,11 +117,15 @@ function addRareEntries(chain: LifeChain, work: Work, signer: Party): void {
   addUnorderedNonce(ctx, bytesOfAddress(signer.address), ctx.block.timeNanos + 60_000_000_000n);
   holdClaim(ctx, [work.header.sessionId, work.supplier.address]);
   relaysOfPart.set(ctx, "svc", 7n);
+  dueDifficulties.set(ctx, [ctx.block.heightBlocks, "svc"], 7n);
+  endUnderWay.set(ctx, undefined, 4n);
   for (const [key] of configsByActivation.rawEntries(ctx)) {
     lastActivated.set(ctx, undefined, key);
     break;
   }
-  unfinishedUnbonding.set(ctx, undefined, sessionEnd(ctx) - 4n);
+  const sessionEndHeight = sessionEnd(ctx) - 4n;
+  const lastKey = unstakingSuppliers.keyBytes([sessionEndHeight - 8n, signer.address]);
+  for (const unfinished of UNFINISHED) unfinished.set(ctx, undefined, { sessionEndHeight, lastKey });
   const params = createMessage(cometTypes.ConsensusParamsSchema, { block: { maxBytes: 1n, maxGas: 2n } });
   chain.state.set(Buffer.from("consensus/\0"), encodeMessage(cometTypes.ConsensusParamsSchema, params));
 }
@@ -181,24 +201,35 @@ suite("state that an export has", () => {
   });
 
   test("what a block left to the next ones is refused when it is there twice, and dropped by a chain that begins anew", () => {
+    const end = { session_end_height: "8", since_height: "4", address: GOV };
     const relays = { service_id: "svc", num_relays: "7" };
+    const due = { settled_height: "8", ...relays };
     for (const appState of [
       { tokenomics: { relays_of_part: [relays, relays] } },
+      { tokenomics: { end_under_way: ["4", "8"] } },
       { tokenomics: { relays_of_part: [{ ...relays, num_relays: `${2n ** 64n}` }] } },
-      { supplier: { unfinished_unbonding: ["4", "8"] } },
+      { tokenomics: { due_difficulties: [due, due] } },
+      { supplier: { unfinished_unbonding: [end, end] } },
+      { application: { unfinished_unbonding: [{ ...end, since_height: "-1" }] } },
+      { application: { unfinished_transfers: [{ ...end, address: "" }] } },
+      { gateway: { unfinished_unbonding: [end, end] } },
       { supplier: { last_activated: [{ activation_height: "1", service_id: "a b", operator_address: GOV }] } },
     ]) {
       assert.throws(() => new LifeChain({ appState }), { code: "CONFIG_INVALID" });
     }
     const activated = { activation_height: "9", service_id: "svc", operator_address: GOV };
-    const appState = { supplier: { unfinished_unbonding: ["8"], last_activated: [activated] } };
+    const appState = {
+      application: { unfinished_unbonding: [end], unfinished_transfers: [end] },
+      gateway: { unfinished_unbonding: [end] },
+      supplier: { unfinished_unbonding: [end], last_activated: [activated] },
+    };
     for (const [heightBlocks, count] of [
-      [8n, 1],
-      [9n, 2],
+      [8n, 4],
+      [9n, 5],
       [1n, 0],
     ] as const) {
       const { ctx } = new LifeChain({ appState, heightBlocks });
-      const entries = [unfinishedUnbonding.get(ctx, undefined), lastActivated.get(ctx, undefined)];
+      const entries = [...UNFINISHED, lastActivated].map((collection) => collection.get(ctx, undefined));
       assert.equal(entries.filter((entry) => entry !== undefined).length, count, `${heightBlocks}`);
     }
   });

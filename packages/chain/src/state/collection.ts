@@ -57,6 +57,14 @@ export interface CollectionDerivation<T> {
   readonly update?: (value: T, changes: readonly RawChange[]) => T;
 }
 
+/** The first items of a list, without reading more of it. */
+export function firstOf<T>(items: Iterable<T>, maximum: number): T[] {
+  const first: T[] = [];
+  if (maximum <= 0) return first;
+  for (const item of items) if (first.push(item) >= maximum) break;
+  return first;
+}
+
 /** A typed map of a module's state. Every use costs gas as a store of the SDK does; the module's name in the key is free. */
 export class Collection<K, V> {
   /** The module's name and the prefix: what all keys begin with. */

@@ -5,7 +5,7 @@ import { type FaultKind, fail, type TxFault } from "./outcome.ts";
 /** The denomination that stakes are in. */
 export const STAKE_DENOM = "upokt";
 
-const AMOUNT = /^\+?\d{1,77}$/;
+const AMOUNT = /^\+?\d{1,78}$/;
 const DENOM = /^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$/;
 
 /** How a module words what is wrong with a stake. */
@@ -26,7 +26,7 @@ export function coinText(coin: base.Coin): string {
 export function stakeFault(coin: base.Coin | undefined, { kind, who, beforeDenom }: StakeWords): TxFault | undefined {
   if (coin === undefined) return fail(kind, `nil ${who} stake; (<nil>)`).fault;
   const text = coinText(coin);
-  if (!AMOUNT.test(coin.amount) || !DENOM.test(coin.denom)) {
+  if (!AMOUNT.test(coin.amount) || !hasAmount(coin) || !DENOM.test(coin.denom)) {
     return fail(kind, `invalid ${who} stake ${text}; (invalid denom: )`).fault;
   }
   if (BigInt(coin.amount) === 0n) return fail(kind, `invalid stake amount for ${who}: ${text} <= 0`).fault;

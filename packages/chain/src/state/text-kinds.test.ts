@@ -198,12 +198,16 @@ function textsOf(roots: readonly DescMessage[]): Record<string, string[]> {
 /** Every text of the lists that a genesis has beside the real chain's messages, by type. */
 const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
   account: [
+    "application.unfinished_transfers.address",
+    "application.unfinished_unbonding.address",
     "auth.unordered_nonces.address",
+    "gateway.unfinished_unbonding.address",
     "proof.held_claims.supplier_operator_address",
     "session.records_history.application.key",
     "session.records_history.service_owner.value",
     "supplier.last_activated.operator_address",
     "supplier.never_served_operators",
+    "supplier.unfinished_unbonding.address",
   ],
   text: [
     "proof.held_claims.session_id",
@@ -215,6 +219,7 @@ const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
     "session.records_history.tokenomics_params.key",
     "session.records_history.tokenomics_params.record",
     "supplier.last_activated.service_id",
+    "tokenomics.due_difficulties.service_id",
     "tokenomics.relays_of_part.service_id",
     "upgrade.rules.name",
   ],

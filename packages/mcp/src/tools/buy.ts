@@ -3,7 +3,7 @@ import type { CallToolResult, McpServer } from "@modelcontextprotocol/server";
 import { AppError, decimalToUnits, QuotedError, USD_AMOUNT, unitsToDecimal } from "@turnpike/base";
 import type { CallOptions } from "@turnpike/client";
 import { z } from "zod";
-import { canonical, targetOf } from "../arguments.ts";
+import { assertExactNumbers, canonical, targetOf } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
 import { errorResult, refusalResult } from "../failure.ts";
 import { assertListed } from "../listed.ts";
@@ -45,6 +45,7 @@ interface ServiceCall {
 
 function callOf(args: { service_id: string; request?: unknown; path?: string | undefined }): ServiceCall {
   const service = targetOf(args.service_id, args.path);
+  assertExactNumbers(args.request);
   const body = args.request === undefined ? undefined : canonical(args.request);
   return { id: args.service_id, service, request: body, key: keyOf(service, body) };
 }

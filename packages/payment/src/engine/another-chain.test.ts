@@ -3,13 +3,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
-import { isAppError, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, isAppError, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { deployTestToken, devRpc, startAnvil } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import { ANSWER, claim, NETWORK, openOwnBed, PRICE, stateOf, timeLimit } from "../../test/engine-fixtures.ts";
-import { testServer } from "../../test/ledger-fixtures.ts";
+import { claimed, newAnswer, newEvidence, newLedger, testServer } from "../../test/ledger-fixtures.ts";
+import { harnessOn, verdict, verify } from "../../test/verifier-fixtures.ts";
+import { AnchoredRpc } from "../evm/anchored-rpc.ts";
 import { EvmRpcClient, type RpcCall } from "../evm/rpc.ts";
-import { AnchoredRpc } from "./anchored-rpc.ts";
 import { createEngine } from "./engine.ts";
 
 const server = testServer();
@@ -50,10 +51,14 @@ test("attack: another chain of the same id behind the URL ends no payment, and t
   await devRpc(other.url, "anvil_mine", ["0x100", "0x64"]);
   await devRpc(bed.anvil.url, "anvil_mine", ["0x20"]);
   await using url = await openUrl(bed.anvil.url);
-  await using rpc = new EvmRpcClient(
+  const nodes = new EvmRpcClient(
     { urls: [url.url], timeoutMs: 60_000, expectedChainId: 84532, restMs: 0 },
     { log: silentLog, metrics: noMetrics },
   );
+  await using rpc = new AnchoredRpc(nodes, FINALITY);
+  const harness = await harnessOn(bed.anvil);
+  await using verifier = harness.open({ pollMs: 50 }, systemClock, rpc);
+  const payer = await harness.payer();
   await using ledger = await bed.openLedger();
   const options = bed.options([await bed.relayerKey()]);
   const networks = options.networks.map((net) => ({ ...net, finalityBlocks: FINALITY }));
@@ -68,8 +73,12 @@ test("attack: another chain of the same id behind the URL ends no payment, and t
   url.state.target = other.url;
   await url.looks(100);
   for (const payment of payments) assert.equal((await stateOf(ledger, payment)).state, "settled");
+  await assert.rejects(verify(verifier, harness.pay(payer)), refused("another chain"));
   url.state.target = bed.anvil.url;
   await eventually("it is ready again", () => engine.missing().length === 0);
+  const nowSeconds = await bed.chainTime();
+  assert.ok(Math.abs(verifier.chainTimeSeconds(NETWORK) - nowSeconds) < 30, "the verifier saw none of its times");
+  assert.equal(await verdict(verifier, harness.pay(payer)), "eoa");
   const later = await claim(ledger, await bed.payer(PRICE), { validBefore });
   await engine.settle(later, ANSWER, timeLimit());
   for (const payment of [...payments, later]) assert.equal((await stateOf(ledger, payment)).state, "settled");
@@ -144,4 +153,37 @@ test("a block of another chain is never taken for the next anchor", async () => 
   await anchored.call("a", []);
   state.fork = "b";
   await assert.rejects(anchored.call("a", []), refused("another chain"));
+});
+
+test("attack: a process that starts while another chain is behind the URL has the ledger's final block as its anchor", async () => {
+  const { state, rpc } = nodeOf();
+  let reads = 0;
+  const first = async () => {
+    if (++reads === 1) throw new AppError("LEDGER_UNAVAILABLE");
+    return { number: 90n, hash: `0xa${90n.toString(16).padStart(63, "0")}` };
+  };
+  const anchored = new AnchoredRpc(rpc, 10, first);
+  state.fork = "b";
+  await assert.rejects(anchored.call("a", []), { code: "LEDGER_UNAVAILABLE" });
+  anchored.saw(100n);
+  await assert.rejects(anchored.batch([{ method: "a", params: [] }]), refused("another chain"));
+  state.fork = "a";
+  assert.deepEqual(await anchored.call("a", []), { ok: true, result: "0x1" });
+  assert.equal(reads, 2);
+});
+
+test("the ledger's newest final block is that of its last settlement which is final", async () => {
+  await using ledger = await newLedger(server());
+  assert.equal(await ledger.newestFinal(NETWORK), undefined);
+  const blocks = [newEvidence(), newEvidence()];
+  for (const [at, evidence] of blocks.entries()) {
+    const id = await claimed(ledger);
+    await ledger.journalSubmission(id, newAnswer());
+    await ledger.settled(id, { ...evidence, blockNumber: BigInt(5 + at) });
+  }
+  const [first] = blocks;
+  assert.ok(first !== undefined);
+  const block = { blockNumber: 5n, blockHash: first.blockHash };
+  await ledger.finalise(NETWORK, [block]);
+  assert.deepEqual(await ledger.newestFinal(NETWORK), block);
 });

@@ -100,6 +100,7 @@ function rig({ maxBatch = 4, isUsed = true }: { readonly maxBatch?: number; read
     {
       rpc: rpc as EvmRpc,
       places: { ask: async () => ({ admission: "admitted" }) },
+      ledger: { failingPayers: async () => new Set() },
       head,
       guard,
       contract,

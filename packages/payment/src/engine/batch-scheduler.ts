@@ -8,6 +8,7 @@ import {
   type Log,
 } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "../verify/back-off.ts";
 import type { BatchContract } from "./batch-contract.ts";
 import { settlementGas } from "./calls.ts";
@@ -36,6 +37,7 @@ export interface BatchSchedulerOptions {
 export interface BatchSchedulerModules {
   readonly rpc: EvmRpc;
   readonly places: Pick<WalletPlaces, "ask">;
+  readonly ledger: Pick<Ledger, "failingPayers">;
   readonly head: HeadTracker;
   readonly guard: ProfitGuard;
   readonly contract: Pick<BatchContract, "isUsed" | "limit" | "distrust">;
@@ -131,7 +133,13 @@ export class BatchScheduler {
   rejectStale(): void {
     const { clock, guard } = this.#modules;
     const stale = this.#queue.takeBefore(clock.monotonicMs() - this.#opts.maxQueueMs - guard.longestHoldMs());
-    rejectAll(stale, "SETTLEMENT_UNAVAILABLE");
+    // For want of a place it is its payer that has too many in flight.
+    const isPayers = (item: QueueItem): boolean => item.payment.waits === true && item.isHeld === true;
+    rejectAll(stale.filter(isPayers), "PAYMENT_RATE_LIMITED");
+    rejectAll(
+      stale.filter((item) => !isPayers(item)),
+      "SETTLEMENT_UNAVAILABLE",
+    );
   }
 
   /** What the next transaction takes at least, in wei. An account that has less settles nothing new. */
@@ -210,8 +218,8 @@ export class BatchScheduler {
   async #settleBatch(account: RelayerAccount, items: readonly QueueItem[], mayGuard: boolean): Promise<void> {
     const { log, guard, backOff } = this.#modules;
     try {
-      const head = await this.#freshHead();
-      const inTime = this.#rejectLate(items, head);
+      const [head, sendable] = await Promise.all([this.#freshHead(), this.#withoutFailing(items)]);
+      const inTime = groupByPayer(this.#rejectLate(sendable, head));
       const fees = this.#firstFees(head);
       if (fees === undefined) return rejectAll(inTime, "SETTLEMENT_UNAVAILABLE");
       const simulated = await this.#simulate(account, inTime, { fees, head, mayGuard });
@@ -250,19 +258,19 @@ export class BatchScheduler {
     const { places, log } = this.#modules;
     const { payment } = item;
     try {
-      const { admission, wallet } = await places.ask(payment);
+      const { admission, wallet } = await places.ask(payment, !item.alone);
       if (admission === "admitted") {
         this.#admitted.add(item);
         item.isHeld = false;
       } else if (admission === "wait") {
         this.#askAgainMs.set(item, this.#modules.clock.monotonicMs() + restMs(this.#queue.held().length));
       } else if (this.#queue.remove(item)) {
-        log.warn({ settlementId: payment.id, ...wallet, admission }, "wallet payment refused");
+        log.warn({ settlementId: payment.id, ...wallet, admission }, "payment got no place to be settled");
         // A payment that is signed is not sent again; its window ends it.
         item.reject(new AppError(admission === "lost" ? "LEDGER_FENCED" : "PAYMENT_SIMULATION_FAILED"));
       }
     } catch (error) {
-      log.warn({ settlementId: payment.id, code: failureCode(error) }, "wallet payment not admitted");
+      log.warn({ settlementId: payment.id, code: failureCode(error) }, "payment not admitted");
       // Nothing of it was signed.
       if (this.#queue.remove(item)) item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
     } finally {
@@ -277,7 +285,7 @@ export class BatchScheduler {
   }
 
   #hold(item: QueueItem): void {
-    if (item.alone && !this.#admitted.has(item)) item.isHeld = true;
+    if ((item.alone || item.payment.waits === true) && !this.#admitted.has(item)) item.isHeld = true;
   }
 
   #freshHead(): Promise<Head> {
@@ -294,6 +302,25 @@ export class BatchScheduler {
     const late = items.filter(({ payment }) => soonest >= payment.validBefore);
     rejectAll(late, "PAYMENT_EXPIRED");
     return items.filter((item) => !late.includes(item));
+  }
+
+  /**
+   * Holds plain payments whose payers have failed and settled nothing since, which the ledger then admits one at a time; returns
+   * the others. Their places are of a time before that.
+   */
+  async #withoutFailing(items: readonly QueueItem[]): Promise<readonly QueueItem[]> {
+    const shared = items.filter(({ alone }) => !alone);
+    if (shared.length === 0) return items;
+    const payers = new Set(shared.map(({ payment }) => payment.key.from));
+    const failing = await this.#modules.ledger.failingPayers(this.#opts.net.network, [...payers]);
+    if (failing.size === 0) return items;
+    const held = shared.filter(({ payment }) => failing.has(payment.key.from));
+    for (const item of held) {
+      item.alone = true;
+      this.#admitted.delete(item);
+    }
+    this.#requeue(held);
+    return items.filter((item) => !held.includes(item));
   }
 
   /** Undefined while the base fee is over the cap. */
@@ -336,6 +363,11 @@ export class BatchScheduler {
     for (const item of items) this.#hold(item);
     this.#queue.unshift(items.filter(({ isLeft }) => isLeft !== true));
   }
+}
+
+/** Items of one payer behind each other, at the place of the first: SettlementBatch leaves a payer's out behind a failed one. */
+function groupByPayer(items: readonly QueueItem[]): readonly QueueItem[] {
+  return [...Map.groupBy(items, ({ payment }) => payment.key.from).values()].flat();
 }
 
 function rejectAll(items: readonly QueueItem[], code: ErrorCode): void {

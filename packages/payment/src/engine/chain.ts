@@ -7,12 +7,12 @@ import {
   encodeBalanceOf,
   isHex,
 } from "../evm/abi.ts";
+import { AnchoredRpc } from "../evm/anchored-rpc.ts";
 import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { WalletSubjects } from "../ledger-types.ts";
 import type { Evidence, PaymentKey, PaymentRecord } from "../types.ts";
 import { readCodes, readSubjects } from "../verify/payer-code.ts";
-import { AnchoredRpc } from "./anchored-rpc.ts";
 
 /** Newest block. */
 export interface Head {
@@ -123,8 +123,8 @@ export class RpcSettlementChain implements SettlementChain {
 
   /** `finalityBlocks`: depth from which a block identifies the chain; without it none does. */
   constructor(rpc: EvmRpc, { finalityBlocks }: { readonly finalityBlocks?: number } = {}) {
-    this.#plain = rpc;
-    this.#rpc = new AnchoredRpc(rpc, finalityBlocks);
+    this.#rpc = AnchoredRpc.of(rpc, finalityBlocks);
+    this.#plain = this.#rpc.plain;
   }
 
   async head(signal?: AbortSignal): Promise<Head> {

@@ -123,7 +123,7 @@ export const settlementUnprofitableTotal: MetricSpec = {
 export const remoteFacilitatorAnswersTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_remote_facilitator_answers_total",
-  help: "Answers of the remote facilitator: yes, no, pending, denied, absurd or none.",
+  help: "Answers of the remote facilitator: yes, no, pending, late, denied, absurd or none.",
   labels: ["network", "answer"],
 };
 

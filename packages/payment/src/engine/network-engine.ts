@@ -3,6 +3,7 @@ import type { EvmRpc } from "../evm/rpc.ts";
 import type { RelayerLease } from "../ledger-types.ts";
 import type { Sale } from "../settler.ts";
 import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
+import { isFarAhead } from "../verify/chain-time.ts";
 import { BatchContract } from "./batch-contract.ts";
 import { BatchScheduler } from "./batch-scheduler.ts";
 import { type Head, type MinedCost, RpcSettlementChain, type SettlementChain } from "./chain.ts";
@@ -127,6 +128,7 @@ export class NetworkEngine implements AsyncDisposable {
       {
         rpc,
         places: this.#places,
+        ledger,
         head: this.#head,
         guard: this.#guard,
         contract,
@@ -155,11 +157,12 @@ export class NetworkEngine implements AsyncDisposable {
         this.#scheduler.schedule();
       },
     });
-    const resolver = new Resolver(net, { chain, ledger, waiters: this.#waiters, log, metrics, faults });
+    const resolver = new Resolver(net, { chain, ledger, waiters: this.#waiters, clock, log, metrics, faults });
     this.#reconciler = new Reconciler(net, {
       chain,
       ledger,
       resolver,
+      clock,
       log,
       metrics,
       resend: (payment) => this.#resender.resend(payment),
@@ -263,6 +266,9 @@ export class NetworkEngine implements AsyncDisposable {
     const missing: string[] = [];
     const head = this.#head.seen?.head;
     if (this.#head.ageMs > this.#idleMs * 3 + this.#chainTimeoutMs) missing.push(`chain unreachable (${network})`);
+    if (head !== undefined && isFarAhead(head.timeSeconds, this.#modules.clock)) {
+      missing.push(`blocks ahead of this machine's clock (${network})`);
+    }
     if (head !== undefined && firstFees(head.baseFee, this.#policy.fees) === undefined) {
       missing.push(`base fee over the cap (${network})`);
     }

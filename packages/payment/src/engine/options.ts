@@ -19,6 +19,11 @@ export interface ChainRules {
   readonly finalityBlocks: number;
   /** Usual time between blocks: it paces polling, and says with `finalityBlocks` how long an unused window may come back. */
   readonly blockTimeSeconds: number;
+  /**
+   * Maximum seconds by which the time of a block that ends a payment is ahead of the machine's clock; no maximum by default, as for
+   * development chains, whose time is moved.
+   */
+  readonly maxLeadSeconds?: number;
   /** Most blocks in one `eth_getLogs`; 1,000 by default. */
   readonly maxLogBlocks?: number;
   /** Where this ledger's sales are paid to; payments to them that it does not know are reported. None by default. */

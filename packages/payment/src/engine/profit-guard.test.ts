@@ -99,6 +99,7 @@ function item(queuedAtMs = 0, change: { value?: bigint; kind?: PayerKind; validB
     kind,
     validBefore,
     key: { asset: ASSET.toLowerCase(), from: "0x01" },
+    signature: new Uint8Array(65),
   } as unknown as PaymentRecord;
   return {
     payment,
@@ -197,6 +198,14 @@ suite("refusing sales that cost more than they bring", () => {
     const short = sale({ spareMs: HOLD_MS + RESERVE_MS - 1 });
     assert.equal(to.guard.refusal(short)?.code, "SETTLEMENT_UNPROFITABLE");
     assert.equal(to.guard.refusal(sale({ kind: "erc1271" }))?.code, "SETTLEMENT_UNPROFITABLE");
+  });
+
+  test("attack: a signature of many bytes is refused when the fee for its data is more than the sale; one of few is not", () => {
+    const { guard, costs } = rig();
+    costs.learn({ payments: [item().payment], alone: false }, { gas: 70_000n, dataFeeWei: 200_000_000_000n });
+    const wallet = { kind: "erc1271", gas: 90_000n, value: 4_000n } as const;
+    assert.equal(guard.refusal(sale({ ...wallet, signatureBytes: 600 })), undefined);
+    assert.equal(guard.refusal(sale({ ...wallet, signatureBytes: 8_192 }))?.code, "SETTLEMENT_UNPROFITABLE");
   });
 
   test("networks are judged apart", () => {

@@ -77,7 +77,7 @@ export class ProfitGuard {
     if (rule?.whenUnprofitable !== "wait" || items.length === 0) return 0;
     if (items.some(({ alone }) => alone) || !this.#isLoss(this.#costOfItems(items), items.map(saleOf), rule)) return 0;
     // One that pays for a transaction by itself waits for no other.
-    if (items.some((item) => !this.#isLoss(costs.alone("eoa", ""), [saleOf(item)], rule))) return 0;
+    if (items.some((item) => !this.#isLoss(costs.alone({ kind: "eoa", payer: "" }), [saleOf(item)], rule))) return 0;
     const leftMs = Math.max(0, Math.min(...items.map((item) => this.#leftMsOf(item))));
     for (const item of leftMs > 0 ? items : []) {
       if (!this.#held.has(item)) this.#count("held");
@@ -124,7 +124,7 @@ export class ProfitGuard {
     const maxBatch = this.#maxBatch();
     return canWait
       ? this.#isLoss(costs.shared(maxBatch), [sale], rule, maxBatch)
-      : this.#isLoss(costs.alone(sale.kind, sale.from.toLowerCase(), sale.gas), [sale], rule);
+      : this.#isLoss(costs.alone({ ...sale, payer: sale.from.toLowerCase() }), [sale], rule);
   }
 
   /** Whether a transaction of this gas costs more than its share of these sales. False while that is not known. */
@@ -149,7 +149,9 @@ export class ProfitGuard {
     const { costs } = this.#modules;
     const [only, ...others] = items;
     if (only === undefined) return { gas: 0n, dataFeeWei: 0n };
-    return others.length > 0 ? costs.shared(items.length) : costs.alone(only.payment.kind, only.payment.key.from);
+    if (others.length > 0) return costs.shared(items.length);
+    const { kind, key, signature } = only.payment;
+    return costs.alone({ kind, payer: key.from, signatureBytes: signature.length });
   }
 
   /** Time for which a payment may still be held. */

@@ -12,7 +12,7 @@ export interface QueueItem {
    * a shared transaction before.
    */
   alone: boolean;
-  /** True until the ledger admits what its payer's code may lose: others go first. */
+  /** True until the ledger admits what its payer, or its payer's code, may lose: others go first. */
   isHeld?: boolean;
   /** True when nodes refused a transaction that carried it. */
   readonly suspect?: boolean;
@@ -103,7 +103,7 @@ export class SettleQueue {
     const taken = new Set<QueueItem>();
     let bytes = 0;
     for (const item of this.#items) {
-      if (item.alone) continue;
+      if (item.alone || item.isHeld === true) continue;
       bytes += item.answer.body.length;
       if (taken.size >= max || (taken.size > 0 && bytes > MAX_BATCH_BYTES)) return { taken, full: true };
       taken.add(item);

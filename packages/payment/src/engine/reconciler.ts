@@ -1,11 +1,11 @@
-import { isAppError, type Log, type Metrics, type SettlementId } from "@turnpike/base";
+import { type Clock, isAppError, type Log, type Metrics, type SettlementId } from "@turnpike/base";
 import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { settlementsTotal, settlementUnresolved } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
 import type { Resolver } from "./resolver.ts";
-import { blockBelow, evidenceIn, findUse } from "./search.ts";
+import { blockBelow, evidenceIn, findUse, isAheadOf } from "./search.ts";
 
 /** Most payments in one pass of each kind, and most blocks that are asked for together. */
 const LIMIT = 2_000;
@@ -23,6 +23,7 @@ export interface ReconcilerModules {
   readonly chain: SettlementChain;
   readonly ledger: Ledger;
   readonly resolver: Resolver;
+  readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   /** Puts a payment into another batch, unless it is in one already. Without it nothing is sent again. */
@@ -60,11 +61,17 @@ export class Reconciler {
    * they were journaled.
    */
   async resolve(head: Head, signal: AbortSignal): Promise<void> {
-    const { chain, ledger, metrics } = this.#modules;
+    const { chain, ledger, clock, log, metrics } = this.#modules;
     const { network, finalityBlocks } = this.#rules;
     await this.#rebroadcastOrphans(head, signal);
     const final = await blockBelow(chain, head, finalityBlocks, signal);
-    const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
+    const isAhead = final !== undefined && isAheadOf(clock, final, this.#rules);
+    if (isAhead)
+      log.warn(
+        { block: final.number, timeSeconds: final.timeSeconds },
+        "block ahead of this machine's clock: no payment ends by it",
+      );
+    const query = { network, closedBySeconds: isAhead ? 0 : (final?.timeSeconds ?? 0), limit: LIMIT };
     const payments = await ledger.unresolved(query);
     metrics.set(settlementUnresolved, payments.length, { network });
     await this.#each(payments, (payment) => this.#resolveOne(payment, head, signal));
@@ -72,11 +79,12 @@ export class Reconciler {
 
   /** Released, failed and disputed payments whose window is closed for good: were they paid after all? */
   async sweep(head: Head, signal: AbortSignal): Promise<void> {
-    const { chain, ledger } = this.#modules;
+    const { chain, ledger, clock } = this.#modules;
     const { network, finalityBlocks, confirmations } = this.#rules;
     const final = await blockBelow(chain, head, finalityBlocks, signal);
     const deep = await blockBelow(chain, head, confirmations - 1, signal);
     if (final === undefined || deep === undefined) return;
+    if (isAheadOf(clock, final, this.#rules) || isAheadOf(clock, deep, this.#rules)) return;
     const payments = await ledger.unswept(network, final.timeSeconds, LIMIT);
     const results = await this.#each(payments, (payment) => this.#sweepOne(payment, { deep, final }, signal));
     const ids = [...results].filter(([, done]) => done).map(([id]) => id);
@@ -150,8 +158,11 @@ export class Reconciler {
     { deep, final }: { readonly deep: Head; readonly final: Head },
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { chain, ledger, resolver, log, metrics } = this.#modules;
-    const { network, maxLogBlocks = 1_000 } = this.#rules;
+    const { chain, ledger, resolver, clock, log, metrics } = this.#modules;
+    const { network, finalityBlocks, blockTimeSeconds, maxLogBlocks = 1_000 } = this.#rules;
+    // What one look ended wrongly must not be looked at by the same pass for the last time.
+    const finalAtMs = payment.updatedAtMs + finalityBlocks * blockTimeSeconds * 1_000;
+    if (payment.state !== "released" && clock.nowMs() < finalAtMs) return false;
     const { used } = await chain.authorization(payment.key, deep, signal);
     if (!used) return true;
     const found = await findUse(chain, payment, deep, maxLogBlocks, signal);

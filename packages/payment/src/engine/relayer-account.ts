@@ -345,7 +345,8 @@ export class RelayerAccount {
     if (!isLate && !isRevivable && (newest.cancels || !cancels)) return undefined;
     // A payment past its window would be mined without being settled.
     const isOpen = ({ validBefore }: PaymentRecord): boolean => validBefore > BigInt(head.timeSeconds);
-    const payments = cancels ? [] : [...batch.unresolved.values()].filter(isOpen);
+    const unresolved = [...Map.groupBy(batch.unresolved.values(), ({ key }) => key.from).values()].flat();
+    const payments = cancels ? [] : unresolved.filter(isOpen);
     if (payments.length === 0 && newest.cancels && !isLate) return undefined;
     if (payments.length === 0) {
       // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.

@@ -18,11 +18,19 @@ const LONGEST_PAUSE_MS = 60_000;
 const REMEMBERED_MS = 86_400_000;
 const MAX_REMEMBERED = 10_000;
 
-/** Puts payments that their transaction did not settle into further batches, each by itself. */
+/** Maximum number of payments of one payer that wait for another one of it. */
+const MAX_BEHIND = 500;
+
+/**
+ * Puts payments that their transaction did not settle into further batches, each by itself. One payment of a payer at a time
+ * waits for its batch.
+ */
 export class Resender {
   readonly #ledger: Pick<Ledger, "answer">;
   readonly #clock: Clock;
   readonly #push: (item: QueueItem) => void;
+  /** Payers with a payment that waits for its batch, and others of theirs. */
+  readonly #behind = new Map<string, Map<string, { readonly payment: PaymentRecord; readonly isSuspect: boolean }>>();
   readonly #tried = new BoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
 
   /** `push` puts an item into the queue of its network. */
@@ -44,12 +52,27 @@ export class Resender {
     const nowMs = this.#clock.monotonicMs();
     const tries = this.#tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs, suspect: false };
     if (nowMs < tries.notBeforeMs) return;
+    const { from } = payment.key;
+    const behind = this.#behind.get(from);
+    if (behind !== undefined) {
+      if (behind.size < MAX_BEHIND) behind.set(payment.id, { payment, isSuspect });
+      return;
+    }
+    this.#behind.set(from, new Map());
     tries.count++;
     if (isSuspect) tries.suspect = true;
     // It waits for its batch now.
     tries.notBeforeMs = Number.POSITIVE_INFINITY;
     this.#tried.set(payment.id, tries, nowMs);
-    void this.#run(payment, tries);
+    void this.#run(payment, tries).then((isSent) => this.#next(from, isSent));
+  }
+
+  /** The payer's payment waits no more. What is behind one that was not sent is looked at by the next reconciliation. */
+  #next(payer: string, isSent: boolean): void {
+    const behind = this.#behind.get(payer);
+    this.#behind.delete(payer);
+    if (!isSent) return;
+    for (const { payment, isSuspect } of behind?.values() ?? []) this.resend(payment, isSuspect);
   }
 
   /**
@@ -63,7 +86,8 @@ export class Resender {
     this.#tried.set(payment.id, { count, notBeforeMs: nowMs + pauseMs, suspect: true }, nowMs);
   }
 
-  async #run(payment: PaymentRecord, tries: Tries): Promise<void> {
+  /** True when it is in a batch now. Never rejects. */
+  async #run(payment: PaymentRecord, tries: Tries): Promise<boolean> {
     try {
       const answer = await this.#ledger.answer(payment.id);
       if (answer !== undefined) {
@@ -73,11 +97,13 @@ export class Resender {
         await promise;
       }
       tries.notBeforeMs = this.#clock.monotonicMs();
+      return true;
     } catch (error) {
       // The ledger takes a payment into a few further batches only, unless an operator lets it have more.
       const isOver = isAppError(error, "LEDGER_FENCED");
       const pauseMs = isOver ? LONGEST_PAUSE_MS : FIRST_PAUSE_MS * 2 ** (tries.count - 1);
       tries.notBeforeMs = this.#clock.monotonicMs() + Math.min(pauseMs, LONGEST_PAUSE_MS);
+      return false;
     }
   }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AppError, isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, isAppError, noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
 import { NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import {
   addressToTopic,
@@ -70,15 +71,18 @@ async function newPayment(validBefore: bigint): Promise<PaymentRecord> {
   return { ...signed, id: "stl_x" as PaymentRecord["id"], createdAtMs: START * 1_000 };
 }
 
-const judge = (chain: SettlementChain, payment: PaymentRecord, head: bigint) =>
+/** `clockSeconds`: the machine's clock, with which block times are compared. */
+const judge = (chain: SettlementChain, payment: PaymentRecord, head: bigint, clockSeconds?: number) =>
   new Resolver(
     {
       network: NETWORK,
       confirmations: CONFIRMATIONS,
       finalityBlocks: FINALITY,
       blockTimeSeconds: 1,
+      ...(clockSeconds === undefined ? {} : { maxLeadSeconds: 60 }),
     },
     {
+      clock: virtualClock((clockSeconds ?? 0) * 1_000),
       chain,
       ledger: {} as Ledger,
       waiters: new Waiters(),
@@ -96,6 +100,40 @@ test("an unused authorization fails when its window is over for good, and a lagg
   assert.deepEqual(await judge(chainWith({}), payment, 62n), { kind: "failed", reason: "PAYMENT_EXPIRED" });
   const unavailable = (error: unknown): boolean => isAppError(error, "SETTLEMENT_UNAVAILABLE");
   await assert.rejects(judge(chainWith({ spentIn: 49n, known: 48n }), payment, 52n), unavailable);
+});
+
+test("attack: a block far ahead of the machine's clock ends no payment", async () => {
+  const payment = await newPayment(BigInt(START + 50));
+  const later = 3_600n;
+  assert.deepEqual(await judge(chainWith({}), payment, later, START + 40), { kind: "unclear" });
+  assert.deepEqual(await judge(chainWith({ spentIn: 40n, noLogs: true }), payment, later, START + 40), {
+    kind: "unclear",
+  });
+  assert.deepEqual(await judge(chainWith({}), payment, 40n, START + 40), { kind: "open", funded: false });
+  const failed = { kind: "failed", reason: "PAYMENT_EXPIRED" };
+  assert.deepEqual(await judge(chainWith({}), payment, later, START + 3_600), failed);
+});
+
+test("attack: a failed payment is looked at once more, after blocks take to be final, before it is looked at no more", async () => {
+  const clock = virtualClock(1_000_000);
+  const payment = { ...(await newPayment(1_000n)), state: "failed" as const, updatedAtMs: clock.nowMs() };
+  const swept: unknown[] = [];
+  const ledger = { unswept: async () => [payment], swept: async (ids: unknown) => void swept.push(ids) };
+  const rules = { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 };
+  const modules = {
+    chain: chainWith({}),
+    ledger: ledger as Partial<Ledger> as Ledger,
+    log: silentLog,
+    metrics: noMetrics,
+    clock,
+  };
+  const resolver = new Resolver(rules, { ...modules, waiters: new Waiters(), faults: noFaults });
+  const sweep = () => new Reconciler(rules, { ...modules, resolver }).sweep(blockAt(60n), new AbortController().signal);
+  await sweep();
+  assert.deepEqual(swept, []);
+  clock.advance(FINALITY * 1_000);
+  await sweep();
+  assert.deepEqual(swept, [[payment.id]]);
 });
 
 test("a used one ends by a log deep enough: paid; or, when its block is final, cancelled or used for something else", async () => {
@@ -153,7 +191,7 @@ test("a sweep lets what was not used be deleted, and keeps what was used by some
     const chain = chainWith(bend);
     const ledger = stub as Ledger;
     const rules = { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 };
-    const modules = { chain, ledger, log: silentLog, metrics: noMetrics };
+    const modules = { chain, ledger, log: silentLog, metrics: noMetrics, clock: systemClock };
     const resolver = new Resolver(rules, { ...modules, waiters: new Waiters(), faults: noFaults });
     await new Reconciler(rules, { ...modules, resolver }).sweep(blockAt(head), AbortSignal.timeout(60_000));
     return calls;
@@ -192,6 +230,7 @@ test("attack: only what this process has committed is evidence to those who wait
     const resolver = new Resolver(
       { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 },
       {
+        clock: systemClock,
         chain: chainWith({}),
         ledger: ledger as Ledger,
         waiters,

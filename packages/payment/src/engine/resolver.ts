@@ -1,4 +1,5 @@
 import {
+  type Clock,
   type ErrorCode,
   type FaultPoints,
   isAppError,
@@ -12,7 +13,7 @@ import type { Evidence, PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { settlementsTotal } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
-import { blockBelow, findUse, type UseFound } from "./search.ts";
+import { blockBelow, findUse, isAheadOf, type UseFound } from "./search.ts";
 import type { Waiters } from "./waiters.ts";
 
 /** How a payment without evidence in our own transaction stands on the chain. */
@@ -40,6 +41,7 @@ export interface ResolverModules {
   readonly chain: SettlementChain;
   readonly ledger: Ledger;
   readonly waiters: Waiters;
+  readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
@@ -67,10 +69,11 @@ export class Resolver {
   /**
    * What the chain says as of the block that `confirmations` make deep enough. Whatever is for good is read at that very
    * block: a node that lags, or answers from another fork, gives no verdict. A payment fails at `finalityBlocks` only: its
-   * payer signs anew then, and a re-organisation must not settle it after all.
+   * payer signs anew then, and a re-organisation must not settle it after all. Nor does one end by the time of a block that is
+   * ahead of the machine's clock.
    */
   async judge(payment: PaymentRecord, head: Head, signal?: AbortSignal): Promise<Verdict> {
-    const { chain } = this.#modules;
+    const { chain, clock } = this.#modules;
     const { confirmations, finalityBlocks, maxLogBlocks = 1_000 } = this.#rules;
     const deep = await blockBelow(chain, head, confirmations - 1, signal);
     if (deep === undefined) return { kind: "unclear" };
@@ -80,10 +83,12 @@ export class Resolver {
       // submit the authorization, whatever became of our own transaction.
       const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
       if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
+      if (isAheadOf(clock, deep, this.#rules)) return { kind: "unclear" };
       return pastSeconds >= this.#reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "closed" };
     }
     const final = await blockBelow(chain, head, finalityBlocks, signal);
-    const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
+    const isOver =
+      final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore && !isAheadOf(clock, final, this.#rules);
     const use =
       (await this.#remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
     if (use.kind === "paid") return { kind: "settled", evidence: use.evidence };

@@ -1,3 +1,4 @@
+import type { Clock } from "@turnpike/base";
 import {
   addressToTopic,
   findEvidence,
@@ -8,6 +9,7 @@ import {
 import type { BlockName } from "../ledger-types.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
+import type { ChainRules } from "./options.ts";
 
 /** How far the machine's clock and the chain's may be apart. */
 const CLOCK_SLACK_SECONDS = 900;
@@ -88,6 +90,11 @@ async function firstBlockAt(
     else high = middle;
   }
   return low;
+}
+
+/** True for a block whose time may not end a payment: a node that is wrong, or of another chain, shows such blocks. */
+export function isAheadOf(clock: Clock, { timeSeconds }: Head, { maxLeadSeconds }: ChainRules): boolean {
+  return maxLeadSeconds !== undefined && timeSeconds > clock.nowMs() / 1_000 + maxLeadSeconds;
 }
 
 /** The block so many below another one; undefined when there is none, or the node does not have it. */

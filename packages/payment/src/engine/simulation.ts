@@ -4,6 +4,7 @@ import {
   decodeBool,
   decodeQuantity,
   encodeAuthorizationState,
+  isBehindFailed,
   isPayerWithCode,
   type Result3,
 } from "../evm/abi.ts";
@@ -83,6 +84,17 @@ export async function simulateBatch(
   else {
     const results = sharedResults(items, reply, { rpc: modules.rpc, contract: isGuarded ? opts.contract : undefined });
     if (results === undefined) return { ...NOTHING, alone: items };
+    const behind = items.filter((_, at) => isGuarded && isBehindFailed(results[at]));
+    if (behind.length > 0) {
+      // Their results say nothing of them: all of such a payer go by themselves.
+      const payers = new Set(behind.map(({ payment }) => payment.key.from));
+      return withoutDelegates(
+        items,
+        items.filter(({ payment }) => payers.has(payment.key.from)),
+        opts,
+        modules,
+      );
+    }
     const leftOut = items.filter((_, at) => isGuarded && isPayerWithCode(results[at]));
     if (leftOut.length > 0) return withoutDelegates(items, leftOut, opts, modules);
     simulations = results.map(({ success, returnData }) => readSimulation(success, returnData));
@@ -103,7 +115,7 @@ export async function simulateBatch(
   return { ...NOTHING, good, failing, gasLimit, isGuarded };
 }
 
-/** {@link simulateBatch} of those whose accounts have no code; the others must go by themselves. */
+/** {@link simulateBatch} of all but the given ones, which must go by themselves. */
 async function withoutDelegates(
   items: readonly QueueItem[],
   delegates: readonly QueueItem[],

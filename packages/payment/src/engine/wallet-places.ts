@@ -5,6 +5,7 @@ import type { Ledger, WalletBound, WalletSubjects } from "../ledger-types.ts";
 import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { pausedWallet, readCodes, readSubjects, waitingWallet } from "../verify/payer-code.ts";
 import { type PlaceAnswer, PlaceQueue } from "./place-queue.ts";
+import { PlainPlaces } from "./plain-places.ts";
 
 /** Minimum pause until the ledger is asked again; of many, each rests so long that the ledger gets 250 questions a second. */
 const REST_MS = 250;
@@ -27,7 +28,7 @@ export interface WalletPlacesOptions {
 
 export interface WalletPlacesModules {
   readonly rpc: Pick<EvmRpc, "host" | "batch">;
-  readonly ledger: Pick<Ledger, "admitWallet" | "walletBound" | "walletPauseSeconds">;
+  readonly ledger: Pick<Ledger, "admitPlain" | "admitWallet" | "walletBound" | "walletPauseSeconds">;
   readonly clock: Clock;
   readonly log: Log;
   /** Fires when the engine ends. */
@@ -43,12 +44,14 @@ export interface WalletPlacesModules {
 export class WalletPlaces {
   readonly #opts: WalletPlacesOptions;
   readonly #modules: WalletPlacesModules;
+  readonly #plain: PlainPlaces;
   readonly #queue: PlaceQueue;
   readonly #bounds = new BoundedMap<string, Promise<WalletBound | undefined>>({ maxEntries: 1_000, ttlMs: LOOK_MS });
 
   constructor(opts: WalletPlacesOptions, modules: WalletPlacesModules) {
     this.#opts = opts;
     this.#modules = modules;
+    this.#plain = new PlainPlaces(opts, modules);
     this.#queue = new PlaceQueue({
       ask: (payment, wallet) => (wallet === undefined ? this.ask(payment) : this.#admit(payment, wallet)),
       log: modules.log,
@@ -56,10 +59,17 @@ export class WalletPlaces {
     });
   }
 
-  /** Asks for a place once; its own place is confirmed while its payer's code is the same. */
-  async ask(payment: PaymentRecord): Promise<PlaceAnswer> {
-    const wallet = await this.#walletOf(payment);
-    return wallet === undefined ? { admission: "wait" } : this.#admit(payment, wallet);
+  /**
+   * Asks for a place once; its own place is confirmed while its payer's code is the same. With `isShared` no code runs: a payer
+   * that has some is left out.
+   */
+  async ask(payment: PaymentRecord, isShared = false): Promise<PlaceAnswer> {
+    const { from } = payment.key;
+    const wallet = isShared ? { payer: from, classes: [] } : await this.#walletOf(payment);
+    if (wallet === undefined) return { admission: "wait" };
+    if (payment.kind !== "eoa" || wallet.classes.length > 0) return this.#admit(payment, wallet);
+    const admissions = await this.#modules.ledger.admitPlain(this.#opts.network, from, [payment.id]);
+    return { admission: admissions.get(payment.id) ?? "wait", wallet };
   }
 
   /**
@@ -72,7 +82,9 @@ export class WalletPlaces {
     signal: AbortSignal,
     client?: string,
   ): Promise<PaymentRefusal | undefined> {
-    if (payment.kind === "eoa") return undefined;
+    if (payment.kind === "eoa") {
+      return payment.waits === true ? this.#plain.reserve(payment, waitMs, signal) : undefined;
+    }
     const { log, signal: stopping } = this.#modules;
     try {
       const first = await this.ask(payment);

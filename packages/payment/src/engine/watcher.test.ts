@@ -106,6 +106,10 @@ async function rig(
       events.push(`${id} ${isLost ? "lost" : "settled"} gas`);
       if (isLost) lostGas.push(gas);
     },
+    async failPlain({ id }, { gas, isLost }) {
+      events.push(`${id} ${isLost ? "lost gas" : "failed"}`);
+      lostGas.push(gas);
+    },
     closeBatch: async (id, hash) => void events.push(`close ${id} by ${hash === transaction.hash ? "ours" : "empty"}`),
   };
   const watcher = new Watcher(RULES, {
@@ -173,7 +177,8 @@ test("payments that a mined transaction did not settle are judged by the chain: 
   const { look, mine, transaction, payments, chainState } = await rig();
   mine(transaction, paidLogs(payments.slice(1)));
   chainState.head = 12n;
-  const partly = ["settle b by log 1", "judge a", "close 1 by ours", "shared: false", "resend a"];
+  const judged = ["settle b by log 1", "judge a", "unpaid a", "a failed"];
+  const partly = [...judged, "close 1 by ours", "shared: false", "resend a"];
   assert.deepEqual((await look()).toSorted(), partly.toSorted());
 
   const spent = await rig();
@@ -182,6 +187,8 @@ test("payments that a mined transaction did not settle are judged by the chain: 
   spent.chainState.head = 12n;
   const events = await spent.look();
   assert.ok(events.includes("unpaid a") && events.includes("unpaid b"), "a transaction that reverted has paid nothing");
+  assert.ok(events.includes("a failed") && events.includes("b failed"));
+  assert.deepEqual(spent.lostGas, [80_000n, 80_000n], "in equal parts");
   assert.ok(!events.some((event) => /^(settle|resend|fail)/.test(event)), events.join());
 });
 
@@ -225,7 +232,7 @@ test("an account that has code by its block has lost gas, but in a transaction o
 test("a plain account whose direct transaction burnt its gas is blamed and not sent again, also when it has no code any more; shared transactions stay as large", async () => {
   for (const [gas, expected] of [
     [158_290n, ["a lost gas", "unpaid a"]],
-    [62_000n, ["resend a", "unpaid a"]],
+    [62_000n, ["a failed", "resend a", "unpaid a"]],
   ] as const) {
     const { look, mine, chainState, transaction } = await rig("eoa", newTransaction(), {
       ids: ["a"],
@@ -239,7 +246,7 @@ test("a plain account whose direct transaction burnt its gas is blamed and not s
 
 test("an account that the contract left out is blamed when it has no code any more, and not sent again when that was so twice, whatever code it has by now", async () => {
   for (const [alone, delegate, expected] of [
-    [false, undefined, ["resend a", "shared: true", "unpaid a"]],
+    [false, undefined, ["a failed", "resend a", "shared: true", "unpaid a"]],
     [false, "a", ["resend a", "shared: true"]],
     [true, undefined, ["a lost gas", "unpaid a"]],
     [true, "a", ["a lost gas", "unpaid a"]],
@@ -251,7 +258,7 @@ test("an account that the contract left out is blamed when it has no code any mo
     chainState.head = 12n;
     const events = (await look()).filter((event) => !/judge|close/.test(event));
     assert.deepEqual(events.toSorted(), expected, `${alone} ${delegate}`);
-    assert.deepEqual(lostGas, alone ? [30_300n] : []);
+    assert.deepEqual(lostGas, alone || delegate === undefined ? [30_300n] : []);
   }
 });
 
@@ -284,6 +291,30 @@ test("an account that the contract left out for its code is not blamed when its 
     Object.assign(chainState, { head: 12n, timeSeconds: 2_000, minedSeconds: 1_999 });
     assert.equal((await look()).includes("unpaid a"), isBlamed);
   }
+});
+
+test("payments by Multicall3 that failed while none burnt the gas of others are their payers' doing; where one may have, none is blamed", async () => {
+  for (const [gas, isBlamed] of [
+    [500_000n, true],
+    [500_001n, false],
+  ] as const) {
+    const { look, mine, payments, transaction, chainState } = await rig();
+    mine(transaction, paidLogs(payments.slice(1)), true, gas);
+    chainState.head = 12n;
+    assert.equal((await look()).includes("a failed"), isBlamed);
+  }
+});
+
+test("payments of one payer that failed in one transaction are one loss", async () => {
+  const { look, mine, payments, batch, chainState, lostGas, transaction } = await rig("eoa", guardedTransaction());
+  const [first, second] = payments;
+  if (first !== undefined && second !== undefined) Object.assign(second.key, { from: first.key.from });
+  mine(transaction, [], true, 60_000n);
+  chainState.head = 12n;
+  const events = await look();
+  assert.equal(events.filter((event) => event.endsWith("failed")).length, 1, events.join());
+  assert.deepEqual(lostGas, [60_000n]);
+  assert.equal(batch.payments.length, 2);
 });
 
 test("what a transaction used to settle others is not the loss of the account that it did not settle", async () => {

@@ -50,6 +50,7 @@ const BURNT_QUARTERS = 3n;
 /** A mined transaction that left payments unsettled. */
 interface UnpaidTransaction {
   readonly head: Head;
+  readonly transaction: `0x${string}`;
   readonly blockNumber: bigint;
   /** Gas that settled nothing. */
   readonly lostGas: bigint;
@@ -57,8 +58,14 @@ interface UnpaidTransaction {
   readonly wasGuarded: boolean;
   /** True when it carried one payment, and reverted with so much of its gas used as only a payer's code takes, whatever code that payer has by now. */
   readonly wasBurnt: boolean;
-  /** True when its payments could not fail each other: by the contract, or as the only one. */
+  /** True when its payments did not fail each other: by the contract, as the only one, or since none burnt the gas of others. */
   readonly wasSeparate: boolean;
+}
+
+/** A plain account's payment that failed by its payer's doing. `isLost`: it is not sent again. */
+interface PlainLoss {
+  readonly payment: PaymentRecord;
+  readonly isLost: boolean;
 }
 
 /** Follows the open batches of one network to their end. Not reentrant: one look at a time. */
@@ -142,9 +149,11 @@ export class Watcher {
       // A shared transaction may revert as a whole for the gas that one of its payers burnt: that says nothing of the others.
       const isDirect = !wasGuarded && batch.payments.length === 1;
       const wasBurnt = isDirect && !mined.succeeded && gas * 4n >= batch.gasLimit * BURNT_QUARTERS;
-      const wasSeparate = isDirect || (wasGuarded && mined.succeeded);
-      const transaction = { head, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate };
-      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, transaction));
+      const wasShared = mined.succeeded && (wasGuarded || gas * 2n <= batch.gasLimit);
+      const wasSeparate = isDirect || wasShared;
+      const { transaction } = mined;
+      const unpaidTransaction = { head, transaction, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate };
+      ({ open, lost } = await this.#judgeUnpaid(batch, unpaid, unpaidTransaction));
     };
     await all([this.#settlePaid(batch, paid, gas), judgeRest()]);
     await this.#close(account, batch, mined.transaction);
@@ -180,7 +189,7 @@ export class Watcher {
   async #judgeUnpaid(
     batch: OpenBatch,
     payments: readonly PaymentRecord[],
-    { head, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate }: UnpaidTransaction,
+    { head, transaction, blockNumber, lostGas, wasGuarded, wasBurnt, wasSeparate }: UnpaidTransaction,
   ): Promise<{ readonly open: readonly PaymentRecord[]; readonly lost: ReadonlySet<SettlementId> }> {
     const { chain, ledger, onUnpaid } = this.#modules;
     const wallets = await chain.wallets(payments);
@@ -191,9 +200,10 @@ export class Watcher {
     // It was good right before, and is now. An honest account that got code still has it, and goes as a wallet's after that.
     const hasToggled = (payment: PaymentRecord): boolean =>
       wasSeparate && payment.kind === "eoa" && !isOutside(payment) && (batch.alone || !wallets.has(payment.id));
-    const shares = BigInt(Math.max(1, payments.filter(ranCode).length));
+    const burning = payments.filter(ranCode).length;
     const open: PaymentRecord[] = [];
     const lost = new Set<SettlementId>();
+    const plainLosses: PlainLoss[] = [];
     const one = async (payment: PaymentRecord): Promise<void> => {
       const verdict = await this.#judge(batch, payment, head);
       const isPayable = verdict.kind === "open" && verdict.funded;
@@ -210,13 +220,38 @@ export class Watcher {
       if (verdict.kind === "settled" || verdict.kind === "unclear") return;
       const isToggled = isPayable && hasToggled(payment);
       if (ranCode(payment) || isSpent || isToggled) onUnpaid(payment);
-      if (!ranCode(payment) && !(isToggled && batch.alone)) return;
+      if (!ranCode(payment)) {
+        if (!isSpent && !isToggled) return;
+        const isLost = isToggled && batch.alone;
+        if (isLost) lost.add(payment.id);
+        plainLosses.push({ payment, isLost });
+        return;
+      }
       lost.add(payment.id);
       const subjects = wallets.get(payment.id) ?? { payer: payment.key.from, classes: [] };
-      await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas: lostGas / shares, isLost: true });
+      const gas = lostGas / BigInt(burning);
+      await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas, isLost: true });
     };
     await all(payments.map(one));
+    // What code burns is not the others' loss.
+    const plainGas = burning === 0 ? lostGas : 0n;
+    await this.#countLosses(plainLosses, { transaction, lostGas: plainGas });
     return { open, lost };
+  }
+
+  /** Counts what plain accounts' failed payments lost, in parts by their number: one loss for each payer. */
+  async #countLosses(
+    losses: readonly PlainLoss[],
+    { transaction, lostGas }: { readonly transaction: `0x${string}`; readonly lostGas: bigint },
+  ): Promise<void> {
+    const byPayer = Map.groupBy(losses, ({ payment }) => payment.key.from);
+    const one = async (ofPayer: readonly PlainLoss[]): Promise<void> => {
+      const [loss] = ofPayer.toSorted((a, b) => Number(b.isLost) - Number(a.isLost));
+      if (loss === undefined) return;
+      const gas = (lostGas * BigInt(ofPayer.length)) / BigInt(losses.length);
+      await this.#modules.ledger.failPlain(loss.payment, { transaction, gas, isLost: loss.isLost });
+    };
+    await all([...byPayer.values()].map(one));
   }
 
   /** Returns which payments' windows did not contain the time of a block: the token refuses those before anything else. */

@@ -40,6 +40,7 @@ const TRANSFER_BYTES = "cf092995"; // transferWithAuthorization(address,address,
 const AGGREGATE3 = "82ad56cb"; // aggregate3((address,bool,bytes)[])
 const SETTLE = "2b837eb0"; // settle(uint256,(address,address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)[])
 const PAYER_HAS_CODE = "796b13ed"; // PayerHasCode()
+const PAYER_FAILED = "2c331213"; // PayerFailed()
 const AUTHORIZATION_STATE = "e94a0102"; // authorizationState(address,bytes32)
 const BALANCE_OF = "70a08231"; // balanceOf(address)
 const IS_VALID_SIGNATURE = "1626ba7e"; // isValidSignature(bytes32,bytes)
@@ -152,6 +153,11 @@ export function encodeSettle(gasEach: bigint, transfers: readonly BatchTransfer[
 /** True for the result of a transfer that SettlementBatch left out since its payer has code. */
 export function isPayerWithCode(result: Result3 | undefined): boolean {
   return result?.success === false && result.returnData.toLowerCase() === `0x${PAYER_HAS_CODE}`;
+}
+
+/** True for the result of a transfer that SettlementBatch left out behind a failed one of the same payer. */
+export function isBehindFailed(result: Result3 | undefined): boolean {
+  return result?.success === false && result.returnData.toLowerCase() === `0x${PAYER_FAILED}`;
 }
 
 /** Reads what `aggregate3` returned for `count` calls; undefined when it is not of that form. */

@@ -1,17 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Address } from "@turnpike/base";
+import { type Address, isRecord } from "@turnpike/base";
 import { devRpc, setCode } from "@turnpike/localnet";
 import { delegateCode, deployGasBurner, sendMined } from "@turnpike/testkit/servers";
 import { encodeFunctionData, getContractAddress, slice } from "viem";
 import { newPayer, openOwnBed, PRICE, signPayment } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
 import { settlementBatch } from "../generated/contracts.ts";
-import { type BatchTransfer, decodeAggregate3, decodeRevert, encodeSettle, isPayerWithCode } from "./abi.ts";
+import {
+  type BatchTransfer,
+  decodeAggregate3,
+  decodeRevert,
+  encodeSettle,
+  isBehindFailed,
+  isPayerWithCode,
+} from "./abi.ts";
 import { SETTLEMENT_BATCH_ADDRESS, SETTLEMENT_BATCH_CODE, SETTLEMENT_BATCH_DEPLOYMENT } from "./settlement-batch.ts";
 
 const server = testServer();
 const GAS_EACH = 120_000n;
+/** Maximum gas of a transfer that is left out: that of its calldata, where a transaction has little beside (EIP-7623). */
+const LEFT_OUT_GAS = 7_000;
 const ENOUGH_GAS = 10_000_000;
 
 async function transfer(payer = newPayer()): Promise<BatchTransfer> {
@@ -59,7 +68,7 @@ test("each transfer has a result: made, refused by its token, or left out since 
   const loud: Address = newPayer().address;
   // Reverts with 100,000 bytes.
   await setCode(url, loud, "0x620186a05ffd");
-  const odd = [burner, loud].map((token) => ({ ...last, token }));
+  const odd = await Promise.all([burner, loud].map(async (token) => ({ ...(await transfer()), token })));
   const all = [...transfers.slice(0, 4), ...odd, last];
   const results = await call(url, all, ENOUGH_GAS);
   assert.deepEqual(
@@ -72,6 +81,47 @@ test("each transfer has a result: made, refused by its token, or left out since 
   );
   assert.match(decodeRevert(results[1]?.returnData) ?? "", /exceeds balance/);
   assert.equal(results[5]?.returnData.length, 2 + 2 * 256);
+});
+
+test("behind a transfer that its payer had no funds for, the payer's following ones are left out; behind one whose nonce is used, they are not", async () => {
+  await using bed = await openOwnBed(server());
+  const { url } = bed.anvil;
+  const [poor, rich, other] = [await bed.payer(PRICE - 1n), await bed.payer(3n * PRICE), await bed.payer(PRICE)];
+  const used = await transfer(rich);
+  const settled = await sendMined(url, {
+    to: SETTLEMENT_BATCH_ADDRESS,
+    data: encodeSettle(GAS_EACH, [used]),
+    gas: "0x200000",
+  });
+  assert.equal(settled.status, "0x1");
+  // First in the transaction, where the token's storage is cold and the refusal costs most.
+  const all = [
+    used,
+    await transfer(rich),
+    ...(await Promise.all([poor, poor, poor].map((payer) => transfer(payer)))),
+    await transfer(other),
+    await transfer(rich),
+  ];
+  const results = await call(url, all, ENOUGH_GAS);
+  assert.match(decodeRevert(results[0]?.returnData) ?? "", /used or canceled/);
+  assert.match(decodeRevert(results[2]?.returnData) ?? "", /exceeds balance/);
+  assert.deepEqual(
+    results.map(({ success }) => success),
+    [false, true, false, false, false, true, true],
+  );
+  assert.deepEqual(
+    results.map((result) => isBehindFailed(result)),
+    [false, false, false, true, true, false, false],
+  );
+  const gasOf = async (transfers: readonly BatchTransfer[]): Promise<number> => {
+    const data = encodeSettle(GAS_EACH, transfers);
+    const { transactionHash } = await sendMined(url, { to: SETTLEMENT_BATCH_ADDRESS, data, gas: "0x800000" });
+    const receipt = await devRpc(url, "eth_getTransactionReceipt", [transactionHash]);
+    return isRecord(receipt) ? Number(receipt.gasUsed) : Number.NaN;
+  };
+  const failing = await Promise.all(Array.from({ length: 21 }, () => transfer(poor)));
+  const extra = (await gasOf(failing)) - (await gasOf(failing.slice(0, 1)));
+  assert.ok(extra / 20 <= LEFT_OUT_GAS, `${extra / 20} gas for each payment that is left out`);
 });
 
 test("a transfer that burns its gas takes none of what the others have: all that fit are made", async () => {

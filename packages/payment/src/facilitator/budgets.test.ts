@@ -14,7 +14,8 @@ import {
   type Sender,
   settleBody,
 } from "../../test/facilitator-fixtures.ts";
-import { openLedger, testServer } from "../../test/ledger-fixtures.ts";
+import { newAnswer, openLedger, testServer } from "../../test/ledger-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { KeylessBudgets, Seller } from "./sellers.ts";
 import { createFacilitatorServer } from "./server.ts";
 
@@ -45,6 +46,7 @@ interface Bend {
 
 interface Stand extends AsyncDisposable {
   readonly benches: readonly FacilitatorBench[];
+  readonly ledgers: readonly Ledger[];
   /** Sends to the facilitators in turn. */
   post(path: "verify" | "settle", body: string, sender?: Sender): Promise<Reply>;
   settle(from: Address, payTo: Address, sender?: Sender): Promise<string>;
@@ -55,6 +57,7 @@ async function open({ keyless = {}, sellers = [], own = [], facilitator = {} }: 
   await using owned = new AsyncDisposableStack();
   const url = await server().database();
   const benches: FacilitatorBench[] = [];
+  const ledgers: Ledger[] = [];
   const urls: string[] = [];
   for (let count = 0; count < 2; count++) {
     const ledger = owned.use(await openLedger(url, { poolSize: 4 }));
@@ -67,6 +70,7 @@ async function open({ keyless = {}, sellers = [], own = [], facilitator = {} }: 
       await createFacilitatorServer(opts, { facilitator: bench.facilitator, log: silentLog }),
     );
     benches.push(bench);
+    ledgers.push(ledger);
     urls.push(listening.url);
   }
   const resources = owned.move();
@@ -74,6 +78,7 @@ async function open({ keyless = {}, sellers = [], own = [], facilitator = {} }: 
   const post: Stand["post"] = (path, body, sender) => postTo(urls[turn++ % urls.length] ?? "", path, body, sender);
   return {
     benches,
+    ledgers,
     post,
     settle: async (from, payTo, sender) => (await post("settle", settleBody(from, newNonce(), payTo), sender)).said,
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
@@ -146,6 +151,43 @@ test("a seller has a key, receivers and budgets of its own, and its name in the 
   assert.deepEqual(new Set(sales.map(({ payTo }) => payTo)), new Set([receiver]));
   const wrong = await to.post("settle", settleBody(payer, newNonce(), receiver), { authorization: "Bearer other" });
   assert.deepEqual([wrong.status, wrong.said], [401, "SELLER_KEY_UNKNOWN"]);
+});
+
+test("attack: one payer uses up a tenth of a seller's day, unless the seller says otherwise", async () => {
+  const { seller, sender } = sellerOf({ settlementsPerDay: 40, settlementsPerPayer: undefined });
+  await using to = await open({ sellers: [seller] });
+  const payer = newPayer();
+  assert.equal(goodOf(await each(6, () => to.settle(payer, newReceiver(), sender))), 4);
+  assert.equal(await to.settle(newPayer(), newReceiver(), sender), "good", "another payer");
+});
+
+test("attack: the settlement of a contract wallet counts as one for each 60,000 gas", async () => {
+  const { seller, sender } = sellerOf({ settlementsPerDay: 100, settlementsPerPayer: 13 });
+  await using to = await open({ sellers: [seller] });
+  const wallet = newPayer();
+  for (const bench of to.benches) bench.gas = 360_000n;
+  assert.equal(goodOf(await each(4, () => to.settle(wallet, newReceiver(), sender))), 2);
+  const refused = await to.post("verify", settleBody(wallet, newNonce(), newReceiver()), sender);
+  assert.equal(refused.said, "PAYMENT_RATE_LIMITED");
+  for (const bench of to.benches) bench.gas = 60_000n;
+  assert.equal(goodOf(await each(3, () => to.settle(wallet, newReceiver(), sender))), 1, "one is left");
+});
+
+test("a settlement that its payer made fail counts for the payer, and not for the seller", async () => {
+  const { seller, sender } = sellerOf({ settlementsPerDay: 3, settlementsPerPayer: 2 });
+  await using to = await open({ sellers: [seller] });
+  const attacker = newPayer();
+  for (const [at, { settler }] of to.benches.entries()) {
+    settler.instead = async ({ id }) => {
+      await to.ledgers[at]?.journalSubmission(id, newAnswer());
+      await to.ledgers[at]?.failed(id, "PAYMENT_NONCE_USED");
+    };
+  }
+  const results = await each(4, () => to.settle(attacker, newReceiver(), sender));
+  assert.equal(goodOf(results), 0);
+  assert.deepEqual(results.slice(2), ["PAYMENT_RATE_LIMITED", "PAYMENT_RATE_LIMITED"]);
+  for (const { settler } of to.benches) settler.instead = undefined;
+  assert.equal(goodOf(await each(4, () => to.settle(newPayer(), newReceiver(), sender))), 3);
 });
 
 test("a header of clients of other facilitators means nothing where there are no sellers", async () => {

@@ -1,5 +1,6 @@
 import { bytesToHex, utf8ToBytes } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
+import type { RequestEnd } from "./result-lease.ts";
 import type { Seller } from "./sellers.ts";
 
 /** The sender of a settle request. */
@@ -10,8 +11,7 @@ export interface SettleCaller {
   readonly seller?: Seller | undefined;
   /** The request's `Idempotency-Key`. */
   readonly key?: string | undefined;
-  /** Fires when its connection ends before the answer is written. */
-  readonly gone?: AbortSignal;
+  readonly end?: RequestEnd;
 }
 
 /** The request that a payment is claimed for: the success of its settlement is that caller's alone. */

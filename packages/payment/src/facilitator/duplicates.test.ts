@@ -4,6 +4,7 @@ import { type Address, type Clock, silentLog, systemClock } from "@turnpike/base
 import { eventually } from "@turnpike/testkit";
 import {
   ASSET,
+  type FacilitatorBench,
   type FacilitatorBend,
   MERCHANTS,
   NETWORK,
@@ -26,6 +27,7 @@ let database: Promise<string> | undefined;
 
 interface Instance {
   readonly ledger: Ledger;
+  readonly bench: FacilitatorBench;
   readonly settler: StandInSettler;
   readonly url: string;
 }
@@ -37,14 +39,21 @@ async function openTwo(
 ): Promise<readonly [Instance, Instance]> {
   database ??= databases().database();
   const url = await database;
-  const open = async (): Promise<Instance> => {
-    const ledger = stack.use(await openLedger(url));
-    const { facilitator, settler } = openFacilitator(ledger, bend);
-    const opts = { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 };
-    const server = stack.use(await createFacilitatorServer(opts, { facilitator, log: silentLog }));
-    return { ledger, settler, url: server.url };
-  };
-  return [await open(), await open()];
+  return [await openOn(stack, url, bend), await openOn(stack, url, bend)];
+}
+
+async function openOn(
+  stack: AsyncDisposableStack,
+  url: string,
+  bend: FacilitatorBend,
+  ledgerOptions: Parameters<typeof openLedger>[1] = {},
+): Promise<Instance> {
+  const ledger = stack.use(await openLedger(url, ledgerOptions));
+  const bench = openFacilitator(ledger, bend);
+  const { facilitator, settler } = bench;
+  const opts = { host: "127.0.0.1", port: 0, trustedProxies: [], maxBodyBytes: 65_536, maxConcurrentRequests: 256 };
+  const server = stack.use(await createFacilitatorServer(opts, { facilitator, log: silentLog }));
+  return { ledger, bench, settler, url: server.url };
 }
 
 /** A payment, and what asks the facilitators for its settlement. */
@@ -57,7 +66,7 @@ function newPayment({ identifier }: { readonly identifier?: string } = {}) {
     key,
     body,
     settle: (at: Instance, sender: Sender = {}): Promise<Reply> => postTo(at.url, "settle", body, sender),
-    verify: (at: Instance): Promise<Reply> => postTo(at.url, "verify", body),
+    verify: (at: Instance, sender: Sender = {}): Promise<Reply> => postTo(at.url, "verify", body, sender),
     record: async (at: Instance): Promise<PaymentRecord> => {
       const record = await at.ledger.find(key);
       assert.ok(record !== undefined);
@@ -186,6 +195,82 @@ test("attack: copies with the buyer's payment identifier have one success; the s
   });
   assert.equal(typeof got.transaction, "string");
   assert.equal((await payment.settle(both[1])).said, "duplicate_settlement");
+});
+
+/** The holder of a ledger, opened on a database that has no other. */
+async function onlyHolder(url: string): Promise<string> {
+  const [row] = await sql<{ id: string }>(url, "select id from holders where expires_at > clock_timestamp()");
+  assert.ok(row !== undefined);
+  return row.id;
+}
+
+/** Two facilitators on a database of their own, and what makes the first one's process dead to the ledger. */
+async function openMortal(stack: AsyncDisposableStack, bend: FacilitatorBend = {}) {
+  const url = await databases().database();
+  const first = await openOn(stack, url, bend, { heartbeatMs: 50 });
+  const holder = await onlyHolder(url);
+  const second = await openOn(stack, url, bend);
+  const rows = async ({ id }: PaymentRecord): Promise<number> =>
+    (await sql(url, "select 1 from open_results where settlement = $1", [id])).length;
+  const living = async (): Promise<number> => (await sql(url, "select 1 from holders")).length;
+  return {
+    both: [first, second] as const,
+    rows,
+    living,
+    kill: () => sql(url, "delete from holders where id = $1", [holder]),
+  };
+}
+
+test("attack: a process that dies before its answer leaves the result to one copy of its client", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { both, rows, living, kill } = await openMortal(stack);
+  const [dead, next] = both;
+  const payment = newPayment();
+  dead.settler.held.add(payment.nonce);
+  const lost = payment.settle(dead);
+  const { record } = await payment.pending(both);
+  await eventually("its right is recorded", async () => (await rows(record)) === 1);
+  assert.equal((await payment.settle(next)).said, "duplicate_settlement", "its process lives");
+  await kill();
+  await next.settler.finish(record);
+  assert.equal((await payment.settle(next, { localAddress: "127.0.0.2" })).said, "duplicate_settlement");
+  const copies = await Promise.all(Array.from({ length: 5 }, () => payment.settle(next)));
+  assert.deepEqual(saidBy(copies), [...duplicates(4), "good"]);
+  // Its process was late, and is not dead: the copy has the success.
+  await eventually("it sees that it was late", async () => (await living()) === 2);
+  await dead.settler.finish(record).catch(() => undefined);
+  assert.equal((await lost).said, "duplicate_settlement");
+});
+
+test("attack: a process that dies after its answer leaves the result to no copy", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { both, rows, kill } = await openMortal(stack);
+  const payment = newPayment();
+  assert.equal((await payment.settle(both[0])).said, "good");
+  const record = await payment.record(both[1]);
+  await eventually("the answer is noted", async () => (await rows(record)) === 0);
+  await kill();
+  assert.equal((await payment.settle(both[1])).said, "duplicate_settlement");
+});
+
+test("a pending payment is valid at /verify for its client until one request has its result, and for no other client", async () => {
+  await using stack = new AsyncDisposableStack();
+  const both = await openTwo(stack, { settleWaitMs: 50 });
+  const payment = newPayment();
+  for (const { settler } of both) settler.held.add(payment.nonce);
+  assert.equal((await payment.settle(both[0])).said, "settlement_pending");
+  const other = { localAddress: "127.0.0.2" };
+  for (const one of both) {
+    await eventually("its client may ask again", async () => (await payment.verify(one)).said === "good");
+    assert.equal((await payment.verify(one, other)).said, "duplicate_settlement");
+    one.bench.refusal = { ok: false, code: "PAYMENT_NONCE_USED" };
+  }
+  await both[0].settler.finish(await payment.record(both[0]));
+  assert.equal((await payment.verify(both[1])).said, "good", "a seller asks here before it asks for the settlement");
+  const stranger = await payment.verify(both[1], other);
+  assert.notEqual(stranger.said, "good");
+  assert.equal((await payment.settle(both[1])).said, "good");
+  assert.notEqual((await payment.verify(both[1])).said, "good");
 });
 
 test("a payment that is claimed is not valid any more at /verify", async () => {

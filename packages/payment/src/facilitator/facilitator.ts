@@ -2,6 +2,7 @@ import {
   type Address,
   bytesToHex,
   type Clock,
+  type ErrorCode,
   errorRow,
   isAppError,
   type Log,
@@ -19,7 +20,7 @@ import type { EvmVerifier } from "../verify/verifier.ts";
 import { SaleBudgets } from "./budgets.ts";
 import { bindingOf, type SettleCaller } from "./caller.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
-import { type PaymentCheckOptions, PaymentChecks, type PresentedSale } from "./payment-checks.ts";
+import { type PaymentCheckOptions, PaymentChecks, type PresentedSale, payerName } from "./payment-checks.ts";
 import { type FacilitatorAsset, readRequest } from "./request.ts";
 import {
   DUPLICATE_REASON,
@@ -71,6 +72,15 @@ const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
 /** Good verifications that are remembered. While one is, the same request costs the chain nothing. */
 const VERIFIED = { maxEntries: 10_000, ttlMs: 2_000 };
 
+/** Refusals of a payment that a settlement, or its payer's others, may be the cause of. */
+const AFTER_SETTLEMENT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "PAYMENT_EXPIRED",
+  "PAYMENT_INSUFFICIENT_FUNDS",
+  "PAYMENT_NONCE_USED",
+  "PAYMENT_RATE_LIMITED",
+  "PAYMENT_SIMULATION_FAILED",
+]);
+
 /** How long it is known whether the ledger is ready. */
 const READY_MS = 1_000;
 
@@ -85,6 +95,8 @@ export class Facilitator {
   readonly #modules: FacilitatorModules;
   readonly #networks: readonly NetworkId[];
   readonly #clients: UnpaidLimit;
+  /** The part of a seller's tokens that one of its payers may spend: a payer can make its payments stay open, and fail. */
+  readonly #payerShares: UnpaidLimit;
   readonly #checks: PaymentChecks;
   readonly #budgets: SaleBudgets;
   readonly #settlement: FacilitatorSettlement;
@@ -102,6 +114,7 @@ export class Facilitator {
     this.#modules = modules;
     this.#networks = [...new Set(opts.assets.map(({ network }) => network))];
     this.#clients = new UnpaidLimit(opts.unpaidPerClient, modules);
+    this.#payerShares = new UnpaidLimit(() => tenthOf(opts.unpaidPerClient()), modules);
     const payers = new UnpaidLimit(opts.unpaidPerPayer, modules);
     const sellers = new Sellers(sellerOptionsOf(opts));
     this.sellers = sellers;
@@ -114,22 +127,21 @@ export class Facilitator {
   }
 
   /**
-   * Verifies that a payment is valid and would be settled: not when a settle request has claimed it. Nothing is claimed. It costs
-   * a token, which the payment's settlement gives back.
+   * Verifies that a payment is valid and would be settled: when a settle request has claimed it, only for the caller that may
+   * still have its result. Nothing is claimed. It costs a token, which the payment's settlement gives back.
    */
   async verify(
     body: Uint8Array,
     signal: AbortSignal,
-    client: string,
-    seller?: Seller,
+    caller: SettleCaller,
   ): Promise<FacilitatorResult<VerifyResponse>> {
-    const attempt = this.#clients.begin(client);
+    const attempt = this.#clients.begin(caller.client);
     if (!attempt.ok) {
       this.#count("verify", "PAYMENT_RATE_LIMITED");
       return refusalError(rateLimited(attempt.waitSeconds));
     }
     try {
-      return await this.#verifyAs(attempt, body, signal, { client, seller });
+      return await this.#verifyAs(attempt, body, signal, caller);
     } catch (error) {
       if (isAppError(error)) endRefused(attempt, error.code);
       else attempt.excused();
@@ -148,7 +160,8 @@ export class Facilitator {
     signal: AbortSignal,
     caller: SettleCaller,
   ): Promise<FacilitatorResult<SettleResponse>> {
-    const attempt = this.#clients.begin(caller.client);
+    // The time that a payment of a seller takes is its payer's: only the payer's own tokens pay for it.
+    const attempt = this.#clients.begin(caller.client, caller.seller === undefined);
     if (!attempt.ok) {
       const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(attempt.waitSeconds));
       this.#countSettle(result);
@@ -200,21 +213,25 @@ export class Facilitator {
     attempt: UnpaidAttempt,
     body: Uint8Array,
     signal: AbortSignal,
-    caller: Omit<PresentedSale, "payment">,
+    caller: SettleCaller,
   ): Promise<FacilitatorResult<VerifyResponse>> {
     const read = readRequest(body, this.#opts.assets);
     if (read.kind === "malformed") {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const result =
+    const verified =
       read.kind === "refused"
         ? read.refusal
-        : await this.#verifySale(body, { ...caller, payment: read.payment }, signal);
-    const isDuplicate = result.ok && (await this.#settlement.isClaimed(result.payment));
+        : await this.#verifySale(body, { payment: read.payment, client: caller.client, seller: caller.seller }, signal);
+    const mayBeClaimed = read.kind === "read" && (verified.ok || AFTER_SETTLEMENT.has(verified.code));
+    const claim = mayBeClaimed ? await this.#claimFor(read.payment, caller, body) : "none";
+    const result = claim === "open" ? { ok: true as const } : verified;
+    const isDuplicate = result.ok && claim === "duplicate";
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
-    if (result.ok) attempt.unpaid(verificationName(result.payment));
-    else endRefused(attempt, result.code);
+    if (!result.ok) endRefused(attempt, result.code);
+    else if (verified.ok) attempt.unpaid(verificationName(verified.payment));
+    else attempt.excused();
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
     if (isDuplicate) {
@@ -230,6 +247,10 @@ export class Facilitator {
     return { kind: "answer", body: { isValid: false, invalidReason, invalidMessage, payer } };
   }
 
+  #claimFor(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): Promise<"none" | "open" | "duplicate"> {
+    return this.#settlement.claimFor(payment, requestOf(payment, caller, body).binding);
+  }
+
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
   async #verifySale(body: Uint8Array, sale: PresentedSale, signal: AbortSignal): Promise<Verification> {
     const { clock } = this.#modules;
@@ -237,7 +258,7 @@ export class Facilitator {
     const known = this.#verified.get(name, clock.monotonicMs());
     if (known !== undefined) return known;
     const verified = await this.#checks.verifySale(sale, signal);
-    const result = verified.ok ? ((await this.#budgets.refusal(sale)) ?? verified) : verified;
+    const result = verified.ok ? ((await this.#budgets.refusal({ ...sale, gas: verified.gas })) ?? verified) : verified;
     if (result.ok) this.#verified.set(name, result, clock.monotonicMs());
     return result;
   }
@@ -258,15 +279,30 @@ export class Facilitator {
       return failedWith(read, read.refusal.code, read.refusal.message);
     }
     const { payment } = read;
-    const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
-    endSettling(this.#clients, attempt, settling);
-    const { result } = settling;
-    if (isSuccess(result)) this.#clients.settled(verificationName(payment));
-    if (isPending(result)) {
-      this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
+    const share =
+      caller.seller === undefined
+        ? undefined
+        : this.#payerShares.begin(`${caller.client} ${payerName(payment)}`, false);
+    if (share?.ok === false) {
+      attempt.excused();
+      const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(share.waitSeconds));
+      this.#countSettle(result);
+      return result;
     }
-    this.#countSettle(result);
-    return result;
+    try {
+      const settling = await this.#settlement.settle(requestOf(payment, caller, body), this.#waitLimit(signal));
+      endSettling(this.#clients, attempt, settling);
+      if (share !== undefined) endSettling(this.#payerShares, share, settling);
+      const { result } = settling;
+      if (isSuccess(result)) this.#clients.settled(verificationName(payment));
+      if (isPending(result)) {
+        this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
+      }
+      this.#countSettle(result);
+      return result;
+    } finally {
+      share?.excused();
+    }
   }
 
   /** The answer to a client without tokens: the outcome of a payment that was pending, or the refusal. */
@@ -285,6 +321,7 @@ export class Facilitator {
     if (id !== undefined && isSuccess(result)) {
       this.#clients.settled(id);
       this.#clients.settled(verificationName(request.payment));
+      this.#payerShares.settled(id);
     }
     return result;
   }
@@ -303,8 +340,8 @@ export class Facilitator {
 }
 
 function requestOf(payment: DecodedPayment, caller: SettleCaller, body: Uint8Array): SettleRequest {
-  const { client, seller, gone } = caller;
-  return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, gone };
+  const { client, seller, end } = caller;
+  return { payment, binding: bindingOf(caller, payment.identifier, body), client, seller, end };
 }
 
 function isSuccess(result: FacilitatorResult<SettleResponse>): boolean {
@@ -324,6 +361,10 @@ function saleName(body: Uint8Array, seller: Seller | undefined): string {
 function paymentName(payment: DecodedPayment): string {
   const { network, asset, from, nonce } = paymentKey(payment.option, payment);
   return `${network} ${asset} ${from} ${nonce.toLowerCase()}`;
+}
+
+function tenthOf({ burst, perSecond }: UnpaidRule): UnpaidRule {
+  return { burst: Math.max(1, Math.floor(burst / 10)), perSecond: perSecond / 10 };
 }
 
 /** Without sellers of third parties there is nothing to bound: what is settled brings its amount. */

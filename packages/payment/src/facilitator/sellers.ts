@@ -12,9 +12,12 @@ export interface Seller {
   /** Receivers of its sales; any when empty. */
   readonly receivers: readonly Address[];
   readonly settlementsPerDay: number;
-  /** Settlements a day of each of its payers. */
-  readonly settlementsPerPayer: number;
+  /** Settlements a day of each of its payers; a tenth of its own by default. */
+  readonly settlementsPerPayer?: number | undefined;
 }
+
+/** Part of a seller's day that one payer may use up by default. */
+const PAYERS_PART = 10;
 
 /** Settlements of a day for third parties that have no key. */
 export interface KeylessBudgets {
@@ -80,7 +83,7 @@ export class Sellers {
     const payer = payment.authorization.from.toLowerCase();
     const { network, payTo } = payment.option;
     if (seller !== undefined) {
-      const { name, settlementsPerDay, settlementsPerPayer } = seller;
+      const { name, settlementsPerDay, settlementsPerPayer = Math.ceil(settlementsPerDay / PAYERS_PART) } = seller;
       return [
         { name: `payer ${name} ${network} ${payer}`, perDay: settlementsPerPayer },
         { name: `seller ${name}`, perDay: settlementsPerDay },

@@ -20,6 +20,7 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { isRetryKey, type SettleCaller } from "./caller.ts";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator } from "./facilitator.ts";
+import type { RequestEnd } from "./result-lease.ts";
 import type { FacilitatorResult } from "./results.ts";
 
 /** Where a facilitator listens, and bounds of what it accepts. */
@@ -181,9 +182,7 @@ export class FacilitatorServer implements AsyncDisposable {
     const app = this.#app;
     const { facilitator, discovery } = this.#modules;
     app.post("/verify", (request, reply) =>
-      this.#answer(request, reply, (body, signal, { client, seller }) =>
-        facilitator.verify(body, signal, client, seller),
-      ),
+      this.#answer(request, reply, (body, signal, caller) => facilitator.verify(body, signal, caller)),
     );
     app.post("/settle", (request, reply) =>
       this.#answer(request, reply, (body, signal, caller) => facilitator.settle(body, signal, caller)),
@@ -224,7 +223,7 @@ export class FacilitatorServer implements AsyncDisposable {
     this.#running++;
     try {
       const body = request.body instanceof Uint8Array ? request.body : new Uint8Array();
-      const caller = { client, seller, key, gone: goneSignal(reply) };
+      const caller = { client, seller, key, end: requestEnd(reply) };
       const result = await work(body, this.#stopping.signal, caller);
       return result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
     } finally {
@@ -238,15 +237,13 @@ function placesOf(max: number, maxEach: number): Places {
   return new Places({ max: () => max, maxEach: () => maxEach });
 }
 
-/** Fires when the connection ends before the answer is written. */
-function goneSignal({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  const end = (): void => {
-    if (!raw.writableFinished) gone.abort();
-  };
+/** Signals of a connection that ends before its answer is written, and after it. */
+function requestEnd({ raw }: FastifyReply): RequestEnd {
+  const [gone, sent] = [new AbortController(), new AbortController()];
+  const end = (): void => (raw.writableFinished ? sent : gone).abort();
   if (raw.destroyed) end();
   else raw.once("close", end);
-  return gone.signal;
+  return { gone: gone.signal, sent: sent.signal };
 }
 
 function fail(

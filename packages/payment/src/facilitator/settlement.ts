@@ -12,7 +12,7 @@ import { pause } from "../engine/waiters.ts";
 import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { PayerFunds } from "../payer-funds.ts";
-import { newRecord, paymentKey, settledBy, standingOf } from "../record.ts";
+import { claimedRecord, newRecord, paymentKey, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -27,7 +27,7 @@ import { endRefused, type UnpaidAttempt, type UnpaidLimit } from "../unpaid-limi
 import type { SaleBudgets } from "./budgets.ts";
 import type { CallerBinding } from "./caller.ts";
 import { type PaymentChecks, type PresentedSale, payerName } from "./payment-checks.ts";
-import { ResultLease } from "./result-lease.ts";
+import { type RequestEnd, ResultLease } from "./result-lease.ts";
 import {
   duplicateOf,
   type FacilitatorResult,
@@ -36,6 +36,7 @@ import {
   isPending,
   partiesOf,
   rateLimited,
+  refusalError,
   refusedWith,
   type SettleResponse,
   settleResultOf,
@@ -59,8 +60,7 @@ export interface FacilitatorSettlementModules {
 /** A payment, and the request that asks for its settlement. */
 export interface SettleRequest extends PresentedSale {
   readonly binding: CallerBinding;
-  /** Fires when the request's connection ends before its answer is written. */
-  readonly gone: AbortSignal | undefined;
+  readonly end: RequestEnd | undefined;
 }
 
 /** The result of a settle request, and which request claimed the payment. */
@@ -136,10 +136,15 @@ export class FacilitatorSettlement {
     }
   }
 
-  /** True when a payment is claimed, or was settled, by any request. */
-  async isClaimed(payment: DecodedPayment): Promise<boolean> {
-    const record = await this.#modules.ledger.find(paymentKey(payment.option, payment));
-    return record !== undefined && record.state !== "released";
+  /** A payment's claim as a caller may use it: `open` when its request for the settlement would have the result. */
+  async claimFor(payment: DecodedPayment, binding: CallerBinding): Promise<"none" | "open" | "duplicate"> {
+    const { ledger } = this.#modules;
+    const record = await ledger.find(paymentKey(payment.option, payment));
+    if (record === undefined || record.state === "released") return "none";
+    const isOver = record.state === "failed" || record.state === "disputed";
+    if (isOver || !bytesEqual(record.payloadDigest, payment.payloadDigest)) return "duplicate";
+    if (!this.#isOf(record, binding)) return "duplicate";
+    return binding.mayRepeat || (await ledger.isResultOpen(record.id)) ? "open" : "duplicate";
   }
 
   /** The result of a payment that is in the ledger, after waiting for its end where there is a place to wait. */
@@ -152,23 +157,28 @@ export class FacilitatorSettlement {
     // A failed payment has no success that two could have.
     if (found.state === "failed" || found.state === "disputed") return { result: settleResultOf(found, payment), id };
     if (!(await this.#mayHaveResult(found, binding))) return { result: duplicateOf(found, payment), id };
-    const lease = this.#leaseOf(id, request);
+    const lease = this.#leaseOf(id, request, Promise.resolve());
     const result = settleResultOf(await this.#waitAsCopy(found, request, signal), payment);
     if (isPending(result)) await lease?.giveBack();
+    else if ((await lease?.isHeld()) === false) return { result: duplicateOf(found, payment), id };
     if (result.kind === "answer" && result.body.success) this.#modules.payers.settled(id);
     return { result, id };
   }
 
-  async #mayHaveResult(found: PaymentRecord, { digest, mayRepeat }: CallerBinding): Promise<boolean> {
-    const { ledger, clock } = this.#modules;
-    if (!bytesEqual(found.requestHash, digest) || clock.nowMs() - found.createdAtMs > RESULT_MS) return false;
+  #isOf(found: PaymentRecord, { digest }: CallerBinding): boolean {
+    const { clock } = this.#modules;
+    return bytesEqual(found.requestHash, digest) && clock.nowMs() - found.createdAtMs <= RESULT_MS;
+  }
+
+  async #mayHaveResult(found: PaymentRecord, binding: CallerBinding): Promise<boolean> {
+    if (!this.#isOf(found, binding)) return false;
     // An owed payment was answered as failed: no request has had the success that follows.
-    return mayRepeat || ledger.takeResult(found.id, found.state === "owed");
+    return binding.mayRepeat || this.#modules.ledger.takeResult(found.id, found.state === "owed");
   }
 
   /** The lease of a request that is to have the result; undefined where it may be repeated anyway. */
-  #leaseOf(id: SettlementId, { binding, gone }: SettleRequest): ResultLease | undefined {
-    return binding.mayRepeat ? undefined : new ResultLease(id, gone, this.#modules);
+  #leaseOf(id: SettlementId, { binding, end }: SettleRequest, leased: Promise<void>): ResultLease | undefined {
+    return binding.mayRepeat ? undefined : new ResultLease(id, { end, leased }, this.#modules);
   }
 
   /** Waits as one of the copies that may wait at once; where there are too many, the payment stands as it was found. */
@@ -251,20 +261,24 @@ export class FacilitatorSettlement {
   /** Claims and settles within the day's budgets of the payer, the receiver and the seller. */
   async #claimInBudget(verified: VerifiedPayment, request: SettleRequest, signal: AbortSignal): Promise<Settling> {
     const { ledger, budgets, log } = this.#modules;
-    const budget = await budgets.take(request);
+    const { payment, seller } = request;
+    const sale = { payment, seller, gas: verified.gas };
+    const budget = await budgets.take(sale);
     if (!budget.ok) return this.#refuse(request, budget, signal);
     let isSent = true;
+    let isFailed = false;
     try {
       const settling = await this.#claim(verified, request, signal);
       const isReleased = async (id: SettlementId): Promise<boolean> => (await ledger.get(id))?.state === "released";
       const { result, id, isOwn = false } = settling;
       const isOpen = result.kind === "answer" && (result.body.success || isPending(result));
+      isFailed = isOwn && result.kind === "answer" && !isOpen;
       isSent = isOwn && id !== undefined && (isOpen || !(await isReleased(id)));
       return settling;
     } finally {
       // A fault leaves it taken: whether the settlement was sent is not known.
-      if (!isSent) {
-        await budgets.giveBack(request).catch((error: unknown) => {
+      if (!isSent || isFailed) {
+        await budgets.giveBack(sale, isSent).catch((error: unknown) => {
           log.warn({ code: failureCode(error) }, "a settlement could not be given back to its budgets");
         });
       }
@@ -292,9 +306,12 @@ export class FacilitatorSettlement {
     }
     if (claim.kind === "blocked") return { result: failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED") };
     if (claim.kind !== "claimed") return this.#join(claim.record, request, signal);
-    const lease = this.#leaseOf(claim.id, request);
-    const result = await this.#settleClaim({ ...record, id: claim.id }, request, signal);
+    const claimed = claimedRecord(record, claim);
+    const leased = binding.mayRepeat ? Promise.resolve() : ledger.leaseResult(claim.id);
+    const lease = this.#leaseOf(claim.id, request, leased);
+    const result = await this.#settleClaim(claimed, request, signal);
     if (isPending(result)) await lease?.giveBack();
+    else if ((await lease?.isHeld()) === false) return { result: duplicateOf(claimed, payment), id: claim.id };
     return { result, id: claim.id, isOwn: true };
   }
 
@@ -321,6 +338,7 @@ export class FacilitatorSettlement {
       log.warn({ settlementId: id, code }, "a settlement was not committed");
       const released = await ledger.release(id, code);
       if (!released) return settleResultOf(await this.#standing(claimed, binding), payment);
+      if (code === "PAYMENT_RATE_LIMITED") return refusalError(rateLimited(1));
       return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { type Address, silentLog } from "@turnpike/base";
@@ -102,6 +103,26 @@ test("what we are the cause of does not count, and who pays earns as many failur
   to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
   const failed = await each(51, () => to.post("settle", fresh()));
   assert.deepEqual(failed.filter(({ status }) => status === 200).length, 50);
+});
+
+test("attack: one payer spends a tenth of a seller's tokens at most, however long its payments stay open", async () => {
+  const keySha256 = createHash("sha256").update("k3y").digest("hex");
+  const seller = { name: "shop", keySha256, receivers: [], settlementsPerDay: 1_000, settlementsPerPayer: 1_000 };
+  const keyless = { settlementsPerDay: 0, settlementsPerPayer: 0, settlementsPerReceiver: 0 };
+  const sellers = { ownReceivers: [], sellers: [seller], keyless };
+  await using to = await open({ unpaidPerClient: () => ({ burst: 100, perSecond: 0.01 }), sellers });
+  const [attacker, sender] = [newPayer(), { authorization: "Bearer k3y" }];
+  to.bench.settler.instead = () => {
+    to.clock.advance(20_000);
+    return failing("PAYMENT_SIMULATION_FAILED")();
+  };
+  const failed = await each(30, () => to.post("settle", fresh(attacker), sender));
+  assert.equal(failed.filter(({ status }) => status === 200).length, 10);
+  assert.equal(failed.at(-1)?.said, "PAYMENT_RATE_LIMITED");
+  const others = await each(50, () => to.post("settle", fresh(), sender));
+  assert.ok(others.every(({ status }) => status === 200));
+  to.bench.settler.instead = undefined;
+  assert.equal((await to.post("settle", fresh(), sender)).said, "good");
 });
 
 test("attack: a seller whose buyers used its tokens up still gets the outcome of its pending payments, and its tokens for them", async () => {

@@ -8,6 +8,7 @@ import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 type ClaimRow = { readonly [Name in keyof PaymentRow]: PaymentRow[Name] } & {
+  readonly placed: boolean;
   readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "unsettled" | "blocked" | "fenced";
 };
 
@@ -149,7 +150,7 @@ export class Claims {
     if (row.outcome === "fenced") row = await this.#send(attempt, await holder.replace(name));
     switch (row.outcome) {
       case "claimed":
-        return { kind: "claimed", id };
+        return { kind: "claimed", id, ...(row.placed ? {} : { waits: true }) };
       case "exists":
       case "identifier":
         return { kind: row.outcome, record: rowToRecord(row) };

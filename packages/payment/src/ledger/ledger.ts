@@ -142,7 +142,7 @@ function ledgerOf(
   const journal = new Journal(parts);
   const outcomes = new Outcomes(parts);
   const lists = new ReconciliationLists(parts);
-  const results = new OpenResults(parts);
+  const results = resources.use(new OpenResults(parts));
   const budgets = new SettlementBudgets(parts);
   const wallets = new WalletRisks(parts);
   return {
@@ -178,6 +178,7 @@ function ledgerOf(
     unresolved: (query) => lists.unresolved(query),
     unfinalBlocks: (network, limit, before) => lists.unfinalBlocks(network, limit, before),
     unfinalIn: (network, block, limit) => lists.unfinalIn(network, block, limit),
+    newestFinal: (network) => lists.newestFinal(network),
     finalise: (network, blocks) => lists.finalise(network, blocks),
     unswept: (network, chainTimeSeconds, limit) => lists.unswept(network, chainTimeSeconds, limit),
     swept: (ids, isKept) => lists.swept(ids, isKept),
@@ -185,13 +186,20 @@ function ledgerOf(
     beginScan: (scan, pauseMs) => lists.beginScan(scan, pauseMs),
     moveCursor: (scan, was, cursor) => lists.moveCursor(scan, was, cursor),
     openResult: (id) => results.openResult(id),
+    leaseResult: (id) => results.leaseResult(id),
+    closeResult: (id) => results.closeResult(id),
+    holdsResult: (id) => results.holdsResult(id),
+    isResultOpen: (id) => results.isResultOpen(id),
     takeResult: (id, isFirst) => results.takeResult(id, isFirst),
-    takeBudgets: (wanted) => budgets.take(wanted),
-    returnBudgets: (names) => budgets.giveBack(names),
-    usedUpBudget: (wanted) => budgets.usedUp(wanted),
+    takeBudgets: (wanted, units = 1) => budgets.take(wanted, units),
+    returnBudgets: (names, units = 1) => budgets.giveBack(names, units),
+    usedUpBudget: (wanted, units = 1) => budgets.usedUp(wanted, units),
     admitWallet: (id, network, wallet) => wallets.admitWallet(id, network, wallet),
     walletBound: (network, wallet) => wallets.walletBound(network, wallet),
     endWallet: (id, network, wallet, run) => wallets.endWallet(id, network, wallet, run),
+    admitPlain: (network, payer, ids) => wallets.admitPlain(network, payer, ids),
+    failPlain: (payment, failure) => wallets.failPlain(payment, failure),
+    failingPayers: (network, payers) => wallets.failingPayers(network, payers),
     walletPauseSeconds: (network, wallet) => wallets.walletPauseSeconds(network, wallet),
     sums: async () => sumsOf(await slow.run<SumsRow>(statements.sums, [])),
     list: async (states, limit) => (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord),

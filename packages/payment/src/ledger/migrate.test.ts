@@ -94,9 +94,18 @@ const BEFORE_0015 = `
   drop function open_result(text, interval);
   drop table open_results;
   drop function admit_wallets(json, interval);
+  drop function close_results(text[], text[]);
   drop function admit_wallet(text, text, text, text[], interval);
   drop function end_wallet(text, text, text, text[], boolean, bigint);
-  drop table wallet_runs, wallet_risks;`;
+  drop function plain_places(text, text, text, text);
+  drop function admit_plain(text, text, text[]);
+  drop function fail_plain(text, text, text, text, bigint, boolean);
+  drop function credit_plain(bigint[]);
+  drop function vouched_for(text, text[]);
+  drop function take_budgets(text[], bigint[], bigint);
+  drop function return_budgets(text[], bigint);
+  drop table wallet_runs, wallet_risks;
+  alter table payments drop column placed;`;
 
 test("a ledger that a superuser migrated by the first text of 0011 goes on, for its owner and for the superuser", async () => {
   const former = `${BEFORE_0015}
@@ -116,6 +125,8 @@ test("a ledger that a superuser migrated by the first text of 0011 goes on, for 
       "0017-wallet-risks.sql",
       "0018-settlement-budgets.sql",
       "0019-wallet-places.sql",
+      "0020-settlement-bounds.sql",
+      "0021-result-leases.sql",
       "0022-admissions-in-bulk.sql",
     ]);
     const settings = await sql(url, "select from pg_proc where array_to_string(proconfig, ' ') like '%pruning%'");

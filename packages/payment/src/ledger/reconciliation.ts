@@ -64,6 +64,15 @@ export class ReconciliationLists {
     });
   }
 
+  async newestFinal(network: NetworkId): Promise<BlockName | undefined> {
+    const { database, statements } = this.#parts;
+    const [row] = await database.run<{ block_number: string; block_hash: `0x${string}` }>(statements.newestFinal, [
+      network,
+    ]);
+    if (row === undefined) return undefined;
+    return { blockNumber: BigInt(row.block_number), blockHash: row.block_hash };
+  }
+
   unswept(network: NetworkId, chainTimeSeconds: number, limit: number): Promise<readonly PaymentRecord[]> {
     return this.#records(this.#parts.statements.unswept, [network, Math.floor(chainTimeSeconds), limit]);
   }

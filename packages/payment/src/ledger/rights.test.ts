@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import { superuserUrl } from "@turnpike/testkit/servers";
 import {
   claimed,
@@ -62,7 +63,12 @@ test("the rights that a start asks for are enough for all that a ledger does", a
   assert.equal(await ledger.expireAnswers(), 1);
   assert.equal(await ledger.releaseOrphans(), 0);
   await ledger.openResult(sent);
+  assert.equal(await ledger.isResultOpen(sent), true);
   assert.equal(await ledger.takeResult(sent, false), true);
+  await ledger.leaseResult(signed);
+  for (const id of [sent, signed]) ledger.closeResult(id);
+  const rows = (): Promise<unknown[]> => sql(url, "select from open_results");
+  await eventually("their rows are deleted", async () => (await rows()).length === 0);
   const budgets = [{ name: "payer", perDay: 1 }];
   assert.equal(await ledger.takeBudgets(budgets), undefined);
   assert.equal(await ledger.usedUpBudget(budgets), "payer");
@@ -102,7 +108,7 @@ test("a role that lacks a right is refused at the start, by table and with the g
     [(role: string) => `revoke select on ledger.books from ${role}`, /may not SELECT on books/],
     [
       (role: string) => `revoke execute on all functions in schema ledger from public, ${role}`,
-      /may not EXECUTE on the functions admit_wallet, begin_scan, check_lease and \d+ more/,
+      /may not EXECUTE on the functions admit_plain, admit_wallet, admit_wallets and \d+ more/,
     ],
     [(role: string) => `revoke usage on schema ledger from ${role}`, /may not USAGE on the schema ledger/],
     [(role: string) => `revoke select on ledger.migrations from ${role}`, /may not SELECT on migrations/],

@@ -9,25 +9,25 @@ export class SettlementBudgets {
     this.#parts = parts;
   }
 
-  take(budgets: readonly SettlementBudget[]): Promise<string | undefined> {
+  take(budgets: readonly SettlementBudget[], units: number): Promise<string | undefined> {
     const { database, statements, faults } = this.#parts;
     return committing(faults, "takeBudgets", async () => {
-      const values = [budgets.map(({ name }) => name), budgets.map(({ perDay }) => perDay)];
+      const values = [budgets.map(({ name }) => name), budgets.map(({ perDay }) => perDay), units];
       const rows = await database.run<{ used_up: string | null }>(statements.takeBudgets, values);
       return onlyRow(rows, "takeBudgets").used_up ?? undefined;
     });
   }
 
-  giveBack(names: readonly string[]): Promise<void> {
+  giveBack(names: readonly string[], units: number): Promise<void> {
     const { database, statements, faults } = this.#parts;
     return committing(faults, "returnBudgets", async () => {
-      await database.run(statements.returnBudgets, [names]);
+      await database.run(statements.returnBudgets, [names, units]);
     });
   }
 
-  async usedUp(budgets: readonly SettlementBudget[]): Promise<string | undefined> {
+  async usedUp(budgets: readonly SettlementBudget[], units: number): Promise<string | undefined> {
     const { database, statements } = this.#parts;
-    const values = [budgets.map(({ name }) => name), budgets.map(({ perDay }) => perDay)];
+    const values = [budgets.map(({ name }) => name), budgets.map(({ perDay }) => perDay), units];
     const [row] = await database.run<{ name: string }>(statements.usedUpBudget, values);
     return row?.name;
   }

@@ -26,6 +26,7 @@ export function ledgerStatements(schema: string) {
   const keptAnswer = `p.id = $1 and (p.state in ('signed', 'submitted') or p.answer_expires_at > clock_timestamp())
     and ($2::float8 is null or p.state = 'settled' and exists (select 1 from ${s}.events e where e.payment = p.seq
       and e.from_state <> 'settled' and e.to_state = 'settled' and e.at > clock_timestamp() - ${ms("$2")}))`;
+  const openResult = `(r.is_open or r.holder is not null and not ${s}.holder_lives(r.holder))`;
   return {
     register: write(
       "register",
@@ -42,7 +43,7 @@ export function ledgerStatements(schema: string) {
     // dead one: another ledger cannot see that it sells.
     claim: write(
       "claim",
-      `select c.outcome, ${paymentColumns("(c.standing)")} from ${s}.claim_all($1::json, $2::text[]) c order by c.place`,
+      `select c.outcome, coalesce((c.standing).placed, true) as placed, ${paymentColumns("(c.standing)")} from ${s}.claim_all($1::json, $2::text[]) c order by c.place`,
     ),
     find: read(
       "find",
@@ -162,6 +163,14 @@ export function ledgerStatements(schema: string) {
             order by p.seq for update of p skip locked
         ) update ${s}.payments set final = true from due where payments.seq = due.seq`,
     ),
+    // Among the newest payments, of a week: nodes may have pruned older blocks.
+    newestFinal: read(
+      "newestFinal",
+      `select block_number::text as block_number, block_hash from (
+          select network, final, block_number, block_hash, updated_at from ${s}.payments order by seq desc limit 10000) p
+        where network = $1 and final and block_hash is not null and updated_at > clock_timestamp() - interval '7 days'
+        order by p.block_number desc limit 1`,
+    ),
     unswept: read(
       "unswept",
       `select ${p} from ${s}.payments p
@@ -192,22 +201,35 @@ export function ledgerStatements(schema: string) {
         where network || ' ' || asset || ' ' || payer = $1 and state in ('claimed', 'signed', 'submitted') limit $2`,
     ),
     openResult: write("openResult", `select ${s}.open_result($1, ${ms("$2")})`),
+    leaseResults: write(
+      "leaseResults",
+      `insert into ${s}.open_results (settlement, is_open, holder) select settlement, false, $2
+        from unnest($1::text[]) as w (settlement) on conflict (settlement) do nothing`,
+    ),
+    closeResults: write("closeResults", `select ${s}.close_results($1::text[], $2::text[])`),
+    isResultOpen: read(
+      "isResultOpen",
+      `select exists (select from ${s}.open_results r where settlement = $1 and ${openResult}) as open`,
+    ),
     takeResult: write(
       "takeResult",
-      `update ${s}.open_results set is_open = false where settlement = $1 and is_open returning settlement`,
+      `update ${s}.open_results r set is_open = false, holder = $2, at = clock_timestamp()
+        where settlement = $1 and ${openResult} returning settlement`,
     ),
+    // Its row stays: no request may be the first once more.
     takeFirstResult: write(
       "takeFirstResult",
-      `insert into ${s}.open_results (settlement, is_open) values ($1, false)
-        on conflict (settlement) do update set is_open = false where open_results.is_open returning settlement`,
+      `insert into ${s}.open_results as r (settlement, is_open) values ($1, false)
+        on conflict (settlement) do update set is_open = false, holder = null where ${openResult} returning settlement`,
     ),
-    takeBudgets: write("takeBudgets", `select ${s}.take_budgets($1, $2) as used_up`),
-    returnBudgets: write("returnBudgets", `select ${s}.return_budgets($1)`),
+    takeBudgets: write("takeBudgets", `select ${s}.take_budgets($1, $2, $3) as used_up`),
+    returnBudgets: write("returnBudgets", `select ${s}.return_budgets($1, $2)`),
     usedUpBudget: read(
       "usedUpBudget",
       `select b.name from unnest($1::text[], $2::bigint[]) with ordinality as w (name, most, place)
         join ${s}.settlement_budgets b on b.name = w.name
-        where b.taken >= w.most and b.day = (clock_timestamp() at time zone 'UTC')::date order by w.place limit 1`,
+        where b.taken + $3 > w.most and b.day = (clock_timestamp() at time zone 'UTC')::date
+        union all select w.name from unnest($1::text[], $2::bigint[]) as w (name, most) where $3 > w.most limit 1`,
     ),
     admitWallets: write(
       "admitWallets",
@@ -228,11 +250,19 @@ export function ledgerStatements(schema: string) {
         ) open where open.payments > 0 order by open.rank, open.payments desc limit 1`,
     ),
     endWallet: write("endWallet", `select ${s}.end_wallet($1, $2, $3, $4::text[], $5, $6)`),
-    // A payer that has settled since its last loss answers for itself alone.
+    admitPlain: write("admitPlain", `select payment, admission from ${s}.admit_plain($1, $2, $3::text[])`),
+    failPlain: write("failPlain", `select ${s}.fail_plain($1, $2, $3, $4, $5, $6)`),
+    failingPayers: read(
+      "failingPayers",
+      `select substr(subject, 7) as payer from ${s}.wallet_risks
+        where network = $1 and subject = any ($2::text[]) and failures > 0 and plain_credit = 0`,
+    ),
+    // A payer that has settled since its last loss answers for itself alone, and one of code that vouches for it, not for all.
     walletPause: read(
       "walletPause",
       `select ceil(extract(epoch from greatest(max(blocked_until), clock_timestamp()) - clock_timestamp()))::float8 as seconds
-        from ${s}.wallet_risks where network = $1 and (subject = $2 or subject = any ($3::text[] || 'all'::text)
+        from ${s}.wallet_risks where network = $1 and (subject = $2
+          or (subject = any ($3::text[]) or subject = 'all' and not ${s}.vouched_for($1, $3::text[]))
           and not exists (select from ${s}.wallet_risks where network = $1 and subject = $2 and credit > 0))`,
     ),
     sums: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),

@@ -1,9 +1,23 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
+import { type Address, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import pg from "pg";
-import { claimed, LEDGER, NETWORK, newPayer, openLedger, sql, testServer } from "../../test/ledger-fixtures.ts";
+import {
+  claimed,
+  journaled,
+  LEDGER,
+  leased,
+  NETWORK,
+  newClaim,
+  newEvidence,
+  newKey,
+  newPayer,
+  newTransaction,
+  openLedger,
+  sql,
+  testServer,
+} from "../../test/ledger-fixtures.ts";
 import type { Ledger, WalletAdmission, WalletSubjects } from "../ledger-types.ts";
 import { createLedger } from "./ledger.ts";
 
@@ -202,6 +216,131 @@ test("the place of a claim whose process was killed is free when another has rel
   await sql(url, "delete from holders where id = (select holder from payments where id = $1)", [id]);
   assert.equal(await ledger.releaseOrphans(), 1);
   assert.equal(await admit(ledger, other, walletOf("a")), "admitted");
+});
+
+/** Claims so many payments of one payer at once; those without a place wait. */
+async function claimMany(ledger: Ledger, payer: Address, count: number, identified = false) {
+  const claims = await Promise.all(
+    Array.from({ length: count }, (_, at) =>
+      ledger.claim(newClaim({ key: newKey(payer), identifier: identified ? `${at} ${newPayer()}` : undefined })),
+    ),
+  );
+  const ids: SettlementId[] = [];
+  const waiting: SettlementId[] = [];
+  for (const claim of claims) {
+    assert.ok(claim.kind === "claimed", claim.kind);
+    (claim.waits === true ? waiting : ids).push(claim.id);
+  }
+  return { ids, waiting };
+}
+
+const TRANSACTION = "0x0a" as const;
+
+test("a payer that never paid has eight places, and one more for each payment that it settled; processes share them", async () => {
+  const url = await server().database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  for (const identified of [false, true]) {
+    const payer = newPayer();
+    const { ids, waiting } = await claimMany(one, payer, 10, identified);
+    assert.deepEqual([ids.length, waiting.length], [8, 2]);
+    const other = await claimMany(two, payer, 1, identified);
+    assert.equal(other.ids.length, 0);
+    const all = [...waiting, ...other.waiting];
+    assert.deepEqual(new Set((await two.admitPlain(NETWORK, payer, all)).values()), new Set(["wait"]));
+    const [first] = ids;
+    assert.ok(first !== undefined);
+    await one.release(first, "PAYMENT_SIMULATION_FAILED");
+    assert.deepEqual([...(await two.admitPlain(NETWORK, payer, all)).values()], ["admitted", "wait", "wait"]);
+    assert.equal((await claimMany(one, newPayer(), 1, identified)).waiting.length, 0, "another payer");
+  }
+});
+
+test("a payer has one place more for each payment that it settled, and one alone after a failure until it settles again", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const payer = newPayer();
+  const lease = await leased(ledger);
+  const mined = async (ids: readonly SettlementId[], nonce: number): Promise<void> => {
+    const transaction = newTransaction();
+    const { batchId } = await journaled(ledger, lease, nonce, ids, transaction);
+    await ledger.closeBatch(batchId, transaction.hash);
+  };
+  const settle = async (ids: readonly SettlementId[], nonce: number): Promise<void> => {
+    await mined(ids, nonce);
+    await ledger.settledAll(ids.map((id) => ({ id, evidence: newEvidence(50n) })));
+  };
+  const { ids } = await claimMany(ledger, payer, 8);
+  await settle(ids, 0);
+  const more = await claimMany(ledger, payer, 20);
+  assert.deepEqual([more.ids.length, more.waiting.length], [16, 4]);
+
+  const [failed, second, ...others] = more.ids;
+  assert.ok(failed !== undefined && second !== undefined);
+  await mined([failed, second], 1);
+  const key = newKey(payer);
+  for (const id of [failed, second]) {
+    await ledger.failPlain({ id, key }, { transaction: TRANSACTION, gas: 40_000n, isLost: false });
+  }
+  assert.deepEqual([...(await ledger.failingPayers(NETWORK, [payer, newPayer()]))], [payer.toLowerCase()]);
+  const pause = await ledger.walletPauseSeconds(NETWORK, { payer, classes: [] });
+  assert.ok(pause > 50 && pause <= 60, `${pause}: one transaction counts once`);
+  const after = await ledger.admitPlain(NETWORK, payer, [failed, second, ...others]);
+  assert.deepEqual(
+    [...after.values()],
+    ["admitted", "wait", ...others.map(() => "blocked")],
+    "what is signed is sent again, one at a time",
+  );
+  assert.equal((await claimMany(ledger, payer, 1)).ids.length, 0);
+
+  await mined([failed], 2);
+  await ledger.failPlain({ id: failed, key }, { transaction: "0x0b", gas: 60_000n, isLost: true });
+  assert.deepEqual([...(await ledger.admitPlain(NETWORK, payer, [failed, second])).values()], ["lost", "wait"]);
+  await sql(url, "update wallet_risks set blocked_until = '-infinity' where subject like 'payer:%'");
+  assert.deepEqual([...(await ledger.admitPlain(NETWORK, payer, [second])).values()], ["admitted"]);
+  await settle([second], 3);
+  assert.equal((await ledger.failingPayers(NETWORK, [payer])).size, 0);
+});
+
+test("while new payers have lost more than 1,000,000 gas within the hour, each begins with one payment; those that have paid do not", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const buyer = newPayer();
+  await sql(url, "insert into wallet_risks (network, subject, plain_credit) values ($1, $2, 10)", [
+    NETWORK,
+    `payer:${buyer}`,
+  ]);
+  for (let count = 0; count < 12; count++) {
+    const key = newKey();
+    const id = await claimed(ledger, { key });
+    await ledger.failPlain({ id, key }, { transaction: TRANSACTION, gas: 100_000n, isLost: false });
+  }
+  assert.equal((await claimMany(ledger, newPayer(), 3)).ids.length, 1);
+  assert.equal((await claimMany(ledger, buyer, 20)).ids.length, 18);
+});
+
+test("attack: gas that codes of their own lost closes no code that has settled twice what it lost", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  for (let count = 0; count < 10; count++) await run(ledger, walletOf("common"), false);
+  for (let count = 0; count < 21; count++) {
+    // Its pauses and the places of all are over.
+    await sql(url, "update wallet_risks set blocked_until = '-infinity'");
+    await run(ledger, walletOf(`own ${count}`), true);
+  }
+  assert.equal(await admit(ledger, await claimed(ledger), walletOf("another")), "wait");
+  assert.ok((await ledger.walletPauseSeconds(NETWORK, walletOf("another"))) > 0);
+  assert.equal(await ledger.walletPauseSeconds(NETWORK, walletOf("common")), 0);
+  const admissions: WalletAdmission[] = [];
+  for (let count = 0; count < 9; count++)
+    admissions.push(await admit(ledger, await claimed(ledger), walletOf("common")));
+  assert.deepEqual(admissions, [...Array<WalletAdmission>(8).fill("admitted"), "wait"]);
+  await sql(url, "update wallet_risks set blocked_until = '-infinity'");
+  assert.equal(
+    await admit(ledger, await claimed(ledger), walletOf("another")),
+    "admitted",
+    "the places of all are free",
+  );
 });
 
 test("attack: many payments that ask for a place at once are a few statements, one at a time, in their order", async () => {

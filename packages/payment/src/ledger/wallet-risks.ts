@@ -1,5 +1,6 @@
-import type { NetworkId, SettlementId } from "@turnpike/base";
-import type { WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
+import type { Address, NetworkId, SettlementId } from "@turnpike/base";
+import type { PlainFailure, WalletAdmission, WalletBound, WalletSubjects } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
 import { createGroup } from "./group.ts";
 import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 
@@ -15,7 +16,7 @@ interface AskedPlace {
   readonly subjects: readonly string[];
 }
 
-/** Gas of settlements that run their payers' code, by payer and code, and the bounds of those in flight. */
+/** Gas of settlements by payer and by the code that they run, and the bounds of those in flight. */
 export class WalletRisks {
   readonly #parts: LedgerParts;
   readonly #admit: (payment: AskedPlace) => Promise<WalletAdmission>;
@@ -57,6 +58,37 @@ export class WalletRisks {
     });
   }
 
+  admitPlain(
+    network: NetworkId,
+    payer: Address,
+    ids: readonly SettlementId[],
+  ): Promise<ReadonlyMap<SettlementId, WalletAdmission>> {
+    const { database, statements, faults } = this.#parts;
+    return committing(faults, "admitPlain", async () => {
+      const values = [network, payer.toLowerCase(), ids];
+      const rows = await database.run<{ payment: SettlementId; admission: WalletAdmission }>(
+        statements.admitPlain,
+        values,
+      );
+      return new Map(rows.map(({ payment, admission }) => [payment, admission]));
+    });
+  }
+
+  failPlain({ id, key }: Pick<PaymentRecord, "id" | "key">, { transaction, gas, isLost }: PlainFailure): Promise<void> {
+    const { database, statements, faults } = this.#parts;
+    return committing(faults, "failPlain", async () => {
+      const values = [key.network, key.from.toLowerCase(), id, transaction, gas.toString(), isLost];
+      await database.run(statements.failPlain, values);
+    });
+  }
+
+  async failingPayers(network: NetworkId, payers: readonly Address[]): Promise<ReadonlySet<string>> {
+    const { database, statements } = this.#parts;
+    const subjects = payers.map((payer) => payerOf({ payer }));
+    const rows = await database.run<{ payer: string }>(statements.failingPayers, [network, subjects]);
+    return new Set(rows.map(({ payer }) => payer));
+  }
+
   async walletPauseSeconds(network: NetworkId, wallet: WalletSubjects): Promise<number> {
     const { database, statements } = this.#parts;
     const values = [network, payerOf(wallet), wallet.classes];
@@ -65,6 +97,6 @@ export class WalletRisks {
   }
 }
 
-function payerOf({ payer }: WalletSubjects): string {
+function payerOf({ payer }: Pick<WalletSubjects, "payer">): string {
   return `payer:${payer.toLowerCase()}`;
 }

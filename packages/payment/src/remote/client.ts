@@ -20,12 +20,19 @@ export type FacilitatorStanding = "alive" | "silent" | "denied";
 /** What a facilitator answered. Nothing in it is trusted: `transaction` is only a place to look at first. */
 export type FacilitatorAnswer =
   | { readonly kind: "yes" | "pending" | "no"; readonly transaction: `0x${string}` | undefined }
-  /** `denied`: the seller's key is refused. Else not an x402 settle response, too large, too late, or no answer. */
-  | { readonly kind: "denied" | "absurd" | "none"; readonly transaction: undefined };
+  /**
+   * `denied`: refused by its status, as an unknown seller's key is. `late`: it took the request, and has not answered in time:
+   * it may be settling. Else not an x402 settle response, too large, or no connection.
+   */
+  | { readonly kind: "denied" | "late" | "absurd" | "none"; readonly transaction: undefined };
 
 const HASH = /^0x[0-9a-fA-F]{64}$/;
 /** Answers to a request whose key is not known. */
 const DENIED: ReadonlySet<number> = new Set([401, 403]);
+/** Time to connect: well below that of a request, so that a time-out of the request is that of its answer. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Time for a look at a facilitator, which has nothing to settle. */
+const STANDING_TIMEOUT_MS = 10_000;
 const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
 
 /** Where a facilitator is, and bounds of one request to it. */
@@ -43,6 +50,8 @@ export class FacilitatorClient implements AsyncDisposable {
   readonly #opts: FacilitatorClientOptions;
   readonly #networks: ReadonlyMap<string, RemoteNetwork>;
   readonly #pool: Pool;
+  /** A connection of its own: settle requests that wait must not make the facilitator look silent. */
+  readonly #standingPool: Pool;
   readonly #settlePath: string;
   readonly #verifyPath: string;
   readonly #supportedPath: string;
@@ -56,7 +65,9 @@ export class FacilitatorClient implements AsyncDisposable {
     }
     this.#opts = opts;
     this.#networks = networks;
-    this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
+    const connect = { timeout: Math.min(CONNECT_TIMEOUT_MS, opts.timeoutMs / 2) };
+    this.#pool = new Pool(url.origin, { connections: opts.maxConnections, connect });
+    this.#standingPool = new Pool(url.origin, { connections: 1, connect: { timeout: CONNECT_TIMEOUT_MS } });
     const base = trimEndOf(url.pathname, "/");
     this.#settlePath = `${base}/settle${url.search}`;
     this.#verifyPath = `${base}/verify${url.search}`;
@@ -85,7 +96,8 @@ export class FacilitatorClient implements AsyncDisposable {
       const body = await readBody(response, this.#opts.maxAnswerBytes);
       return DENIED.has(response.statusCode) ? { kind: "denied", transaction: undefined } : readAnswer(body);
     } catch (error) {
-      return { kind: error instanceof RangeError ? "absurd" : "none", transaction: undefined };
+      const kind = error instanceof RangeError ? "absurd" : limit.aborted ? "late" : "none";
+      return { kind, transaction: undefined };
     }
   }
 
@@ -94,11 +106,11 @@ export class FacilitatorClient implements AsyncDisposable {
     return this.#headers.authorization !== undefined;
   }
 
-  /** By `GET /supported` and a `POST /verify` of nothing. Never throws, and never takes longer than its time-out. */
+  /** By `GET /supported` and a `POST /verify` of nothing. Never throws, and never takes longer than ten seconds. */
   async standing(signal: AbortSignal): Promise<FacilitatorStanding> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#opts.timeoutMs)]);
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(STANDING_TIMEOUT_MS)]);
     try {
-      const response = await this.#pool.request({ path: this.#supportedPath, method: "GET", signal: limit });
+      const response = await this.#standingPool.request({ path: this.#supportedPath, method: "GET", signal: limit });
       const body = await readBody(response, this.#opts.maxAnswerBytes);
       const parsed = parseJson(body, JSON_LIMITS);
       if (response.statusCode !== 200 || !parsed.ok || !isRecord(parsed.value)) return "silent";
@@ -110,13 +122,13 @@ export class FacilitatorClient implements AsyncDisposable {
 
   async #isDenied(signal: AbortSignal): Promise<boolean> {
     const request = { path: this.#verifyPath, method: "POST", headers: this.#headers, body: "{}", signal } as const;
-    const response = await this.#pool.request(request);
+    const response = await this.#standingPool.request(request);
     await readBody(response, this.#opts.maxAnswerBytes);
     return DENIED.has(response.statusCode);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#pool.destroy();
+    await Promise.all([this.#pool.destroy(), this.#standingPool.destroy()]);
   }
 }
 

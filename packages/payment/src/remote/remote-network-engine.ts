@@ -10,18 +10,22 @@ import { ForeignPaymentWatch } from "../engine/foreign-payments.ts";
 import { remoteFacilitatorAnswersTotal } from "../engine/metrics.ts";
 import { PollPacer } from "../engine/pacer.ts";
 import { Reconciler } from "../engine/reconciler.ts";
-import { Resolver } from "../engine/resolver.ts";
+import { Resolver, type Verdict } from "../engine/resolver.ts";
 import { evidenceIn } from "../engine/search.ts";
 import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { PaymentRecord } from "../types.ts";
-import type { FacilitatorAnswer, FacilitatorClient } from "./client.ts";
+import { isFarAhead } from "../verify/chain-time.ts";
+import type { AskQueue } from "./ask-queue.ts";
+import type { FacilitatorAnswer, FacilitatorClient, FacilitatorStanding } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 
 /** Modules of a {@link RemoteNetworkEngine}, which owns none of them. */
 export interface RemoteNetworkModules extends RemoteSettlerModules {
   readonly client: FacilitatorClient;
   readonly waiters: Waiters;
+  /** Places for the first request about each payment, and for repeated ones. */
+  readonly queues: { readonly first: AskQueue; readonly again: AskQueue };
 }
 
 /** A submitted payment that is followed to its end. */
@@ -33,12 +37,14 @@ interface Watched {
   judgedAtMs: number;
   /** Its authorization was seen used up without paying, and that was counted against its payer. */
   wasSpent: boolean;
+  /** While our own node shows that it cannot be settled: resolves when that has changed. */
+  hopeless: PromiseWithResolvers<void> | undefined;
 }
 
 const LIMIT = 1_000;
-/** Bad answers in a row after which a facilitator counts as missing, until it answers well again. */
-const SILENT_ANSWERS = 3;
-const BAD_ANSWERS: ReadonlySet<FacilitatorAnswer["kind"]> = new Set(["denied", "absurd", "none"]);
+/** Bad answers in a row after which it is looked at: a payment alone cannot show that a facilitator is silent. */
+const SUSPECT_ANSWERS = 3;
+const BAD_ANSWERS: ReadonlySet<FacilitatorAnswer["kind"]> = new Set(["denied", "late", "absurd", "none"]);
 const KEY_DENIED = "the facilitator refuses this gateway's seller key: nothing is sold until it is known";
 const JUDGE_EVERY_MS = 1_000;
 /** Pauses between two requests about one payment. */
@@ -64,9 +70,11 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   readonly #faultLogs;
   /** When the chain answered last; monotonic milliseconds. */
   #headAtMs = Number.NEGATIVE_INFINITY;
-  /** Answers in a row that were none, or absurd, or refused the seller's key. */
+  #headSeconds = 0;
+  /** Answers in a row that were no good, since it was looked at last. */
   #badAnswers = 0;
-  #isDenied = false;
+  #isLooking = false;
+  #standing: FacilitatorStanding = "alive";
 
   /** @throws AppError CONFIG_INVALID when there is no RPC for the network. */
   constructor(opts: RemoteSettlerOptions, net: RemoteNetwork, modules: RemoteNetworkModules) {
@@ -82,8 +90,8 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     this.#rpc = rpc;
     const chain = new RpcSettlementChain(rpc, net);
     this.#chain = chain;
-    this.#resolver = new Resolver(net, { chain, ledger, waiters, log, metrics, faults });
-    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, log, metrics });
+    this.#resolver = new Resolver(net, { chain, ledger, waiters, clock, log, metrics, faults });
+    this.#reconciler = new Reconciler(net, { chain, ledger, resolver: this.#resolver, clock, log, metrics });
     const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
     this.#idleMs = Math.max(slowestMs, 2_000);
     this.#pacer = new PollPacer(slowestMs, this.#idleMs);
@@ -99,8 +107,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   async start(): Promise<void> {
     const { ledger, clock, metrics } = this.#modules;
     try {
-      await this.#chain.head(AbortSignal.timeout(5_000));
-      this.#headAtMs = clock.monotonicMs();
+      this.#saw(await this.#chain.head(AbortSignal.timeout(5_000)));
     } catch (error) {
       this.#log.warn({ code: failureCode(error) }, "the chain could not be asked");
     }
@@ -121,7 +128,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   ask(payment: PaymentRecord): void {
     if (this.#watched.has(payment.id)) return;
     const judgedAtMs = this.#modules.clock.monotonicMs();
-    const entry: Watched = { payment, hint: undefined, judgedAtMs, wasSpent: false };
+    const entry: Watched = { payment, hint: undefined, judgedAtMs, wasSpent: false, hopeless: undefined };
     this.#watched.set(payment.id, entry);
     this.#track(this.#askUntilEnd(entry));
   }
@@ -136,16 +143,19 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   /** What is missing before payments can be settled, for `/ready`; empty when nothing is. */
   missing(): readonly string[] {
     const { network } = this.#net;
-    const isStale = this.#modules.clock.monotonicMs() - this.#headAtMs > this.#idleMs * 3 + 5_000;
+    const { clock } = this.#modules;
+    const isStale = clock.monotonicMs() - this.#headAtMs > this.#idleMs * 3 + 5_000;
     return [
+      ...(isFarAhead(this.#headSeconds, clock) ? [`blocks ahead of this machine's clock (${network})`] : []),
       ...(isStale ? [`chain unreachable (${network})`] : []),
-      ...(this.#isDenied ? [`facilitator refuses the seller key (${network})`] : []),
-      ...(!this.#isDenied && this.#badAnswers >= SILENT_ANSWERS ? [`facilitator silent (${network})`] : []),
+      ...(this.#standing === "denied" ? [`facilitator refuses the seller key (${network})`] : []),
+      ...(this.#standing === "silent" ? [`facilitator silent (${network})`] : []),
     ];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
+    for (const { hopeless } of this.#watched.values()) hopeless?.resolve();
     await Promise.allSettled(this.#jobs);
   }
 
@@ -157,30 +167,54 @@ export class RemoteNetworkEngine implements AsyncDisposable {
   /**
    * Asks until the payment is resolved, ever more slowly: a facilitator that was killed, was not ready or lost the
    * request must be asked again. A payload is one settlement however often it is asked for, so this cannot pay twice.
+   * Nothing is asked about a payment that our own node shows as hopeless: each request has its price there.
    */
   async #askUntilEnd(entry: Watched): Promise<void> {
-    const { client, metrics, faults } = this.#modules;
+    const { queues } = this.#modules;
     const { payment } = entry;
     const { signal } = this.#stopping;
+    const isOver = (): boolean => signal.aborted || this.#watched.get(payment.id) !== entry;
+    let queue = queues.first;
     for (let delayMs = FIRST_PAUSE_MS; ; delayMs = Math.min(delayMs * 2, LONGEST_PAUSE_MS)) {
-      await faults.reach("remote.ask.before");
-      const answer = await client.settle(payment, signal);
-      await faults.reach("remote.ask.after");
-      if (signal.aborted) return;
-      metrics.count(remoteFacilitatorAnswersTotal, { network: this.#net.network, answer: answer.kind });
-      this.#badAnswers = BAD_ANSWERS.has(answer.kind) ? this.#badAnswers + 1 : 0;
-      this.#isDenied = answer.kind === "denied";
-      if (this.#badAnswers === 0 && this.#faultLogs.facilitator.onRecovery())
-        this.#log.info({}, "the facilitator answers again");
-      if (this.#badAnswers > 0 && this.#faultLogs.facilitator.onFailure()) {
-        this.#log.warn({ settlementId: payment.id, answer: answer.kind }, "the facilitator did not answer well");
-      }
-      entry.hint = answer.transaction ?? entry.hint;
-      entry.judgedAtMs = Number.NEGATIVE_INFINITY;
-      this.#pacer.wake();
+      await queue.run(payment.key.from, signal, async (limit) => {
+        if (!isOver() && entry.hopeless === undefined) await this.#askOnce(entry, limit);
+      });
+      queue = queues.again;
+      if (isOver()) return;
       await pause(delayMs, signal);
-      if (signal.aborted || this.#watched.get(payment.id) !== entry) return;
+      await entry.hopeless?.promise;
+      if (isOver()) return;
     }
+  }
+
+  async #askOnce(entry: Watched, signal: AbortSignal): Promise<void> {
+    const { client, metrics, faults } = this.#modules;
+    const { payment } = entry;
+    await faults.reach("remote.ask.before");
+    const answer = await client.settle(payment, signal);
+    await faults.reach("remote.ask.after");
+    if (this.#stopping.signal.aborted) return;
+    metrics.count(remoteFacilitatorAnswersTotal, { network: this.#net.network, answer: answer.kind });
+    if (BAD_ANSWERS.has(answer.kind)) this.#onBadAnswer(payment, answer.kind);
+    else this.#onGoodAnswer();
+    entry.hint = answer.transaction ?? entry.hint;
+    entry.judgedAtMs = Number.NEGATIVE_INFINITY;
+    this.#pacer.wake();
+  }
+
+  #onGoodAnswer(): void {
+    this.#badAnswers = 0;
+    this.#standing = "alive";
+    if (this.#faultLogs.facilitator.onRecovery()) this.#log.info({}, "the facilitator answers again");
+  }
+
+  #onBadAnswer(payment: PaymentRecord, answer: FacilitatorAnswer["kind"]): void {
+    this.#badAnswers++;
+    if (this.#faultLogs.facilitator.onFailure()) {
+      this.#log.warn({ settlementId: payment.id, answer }, "the facilitator did not answer well");
+    }
+    if (answer !== "denied" && this.#badAnswers < SUSPECT_ANSWERS) return;
+    this.#track(this.#lookAtFacilitator(this.#stopping.signal));
   }
 
   async #watchForever(): Promise<void> {
@@ -202,12 +236,17 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     const entries = [...this.#watched.values()];
     const hints = entries.flatMap(({ hint }) => hint ?? []);
     const view = await this.#chain.poll(hints, [], signal);
-    this.#headAtMs = this.#modules.clock.monotonicMs();
+    this.#saw(view.head);
     if (this.#faultLogs.chain.onRecovery()) this.#log.info({}, "the chain answers again");
     const followed = entries.map((entry) => this.#follow(entry, view.head, minedOf(view, entry)));
     for (const result of await Promise.allSettled(followed)) {
       if (result.status === "rejected") this.#log.warn({ code: failureCode(result.reason) }, "look again later");
     }
+  }
+
+  #saw(head: Head): void {
+    this.#headAtMs = this.#modules.clock.monotonicMs();
+    this.#headSeconds = head.timeSeconds;
   }
 
   async #follow(entry: Watched, head: Head, mined: MinedTransaction | undefined): Promise<void> {
@@ -216,7 +255,7 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     if (evidence !== undefined) {
       if (head.number - evidence.blockNumber + 1n < BigInt(this.#net.confirmations)) return;
       await this.#resolver.settle(payment, evidence);
-      this.#watched.delete(payment.id);
+      this.#end(entry);
       return;
     }
     // A transaction that is mined and is no evidence is a wrong hint.
@@ -232,10 +271,25 @@ export class RemoteNetworkEngine implements AsyncDisposable {
       (verdict.kind === "failed" && verdict.reason === "PAYMENT_NONCE_USED" && !entry.wasSpent);
     if (isWithdrawn) this.#modules.backOff?.failed(payment);
     if (verdict.kind === "spent") entry.wasSpent = true;
+    this.#hope(entry, verdict);
     if (verdict.kind === "settled") await this.#resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await this.#resolver.fail(payment, verdict.reason);
     else return;
-    this.#watched.delete(payment.id);
+    this.#end(entry);
+  }
+
+  /** Learns whether a facilitator could settle the payment. */
+  #hope(entry: Watched, verdict: Verdict): void {
+    if (verdict.kind === "unclear") return;
+    if (verdict.kind === "open" && verdict.funded) {
+      entry.hopeless?.resolve();
+      entry.hopeless = undefined;
+    } else entry.hopeless ??= Promise.withResolvers();
+  }
+
+  #end(entry: Watched): void {
+    this.#watched.delete(entry.payment.id);
+    entry.hopeless?.resolve();
   }
 
   async #reconcileForever(): Promise<void> {
@@ -261,16 +315,22 @@ export class RemoteNetworkEngine implements AsyncDisposable {
     await this.#reconciler.resolve(head, signal);
     await this.#reconciler.sweep(head, signal);
     this.#faultLogs.reconcile.onRecovery();
-    // Nothing is asked of it while it is missing, so it is looked at here; its next bad answer counts again.
-    if (this.#isDenied || this.#badAnswers >= SILENT_ANSWERS) await this.#lookAtFacilitator(stop);
+    // Nothing is asked of it while it is missing.
+    if (this.#standing !== "alive") await this.#lookAtFacilitator(stop);
   }
 
   async #lookAtFacilitator(signal: AbortSignal): Promise<void> {
-    const standing = await this.#modules.client.standing(signal);
-    if (signal.aborted) return;
-    if (standing === "denied" && !this.#isDenied) this.#log.error({}, KEY_DENIED);
-    this.#isDenied = standing === "denied";
-    if (standing === "alive") this.#badAnswers = Math.min(this.#badAnswers, SILENT_ANSWERS - 1);
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      const standing = await this.#modules.client.standing(signal);
+      if (signal.aborted) return;
+      if (standing === "denied" && this.#standing !== "denied") this.#log.error({}, KEY_DENIED);
+      this.#standing = standing;
+      this.#badAnswers = 0;
+    } finally {
+      this.#isLooking = false;
+    }
   }
 
   /** Payments that no process seems to follow: asked for again, which an honest facilitator takes for one. */

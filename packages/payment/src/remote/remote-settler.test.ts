@@ -321,6 +321,72 @@ test("a facilitator that is silent three times is missing until it answers again
   assert.deepEqual(settler.missing(), []);
 });
 
+test("attack: a buyer's payments that stay pending for longer than a request waits make no facilitator silent", async () => {
+  await using ledger = await bed.openLedger();
+  const payer = await bed.payer(4n * PRICE);
+  const payments = await Promise.all([1, 2, 3, 4].map(() => claim(ledger, payer)));
+  const nonces = new Set<string>(payments.map(({ key }) => key.nonce));
+  const honest = await claim(ledger, await bed.payer(PRICE));
+  await using fake = await facilitator(async (body, response, { url = "" }) => {
+    if (url.endsWith("/supported")) return response.end('{"kinds":[]}');
+    if (body.paymentPayload === undefined) return response.writeHead(400).end("{}");
+    return nonceOf(body) === honest.key.nonce ? response.end(yes(await onChain(honest))) : undefined;
+  });
+  const states = new Set<string>();
+  await using settler = await createRemoteSettler(
+    options(fake.url, { timeoutMs: 150, reconcileMs: 20 }),
+    bed.modules(ledger),
+  );
+  const patience = new AbortController();
+  const settling = payments.map((payment) => settler.settle(payment, ANSWER, patience.signal));
+  await eventually("they are asked for twice", () => {
+    for (const what of settler.missing()) states.add(what);
+    return fake.bodies.filter((body) => nonces.has(nonceOf(body))).length >= 8;
+  });
+  await settler.settle(honest, ANSWER, AbortSignal.timeout(15_000));
+  patience.abort();
+  await Promise.all(settling);
+  assert.deepEqual([...states], [], "it answers, and settles what can be settled");
+  assert.equal((await stateOf(ledger, honest)).state, "settled");
+});
+
+test("attack: the connections that one buyer's pending payments hold are not all of them", async () => {
+  await using ledger = await bed.openLedger();
+  const payer = await bed.payer(100n * PRICE);
+  const payments = await Promise.all(Array.from({ length: 100 }, () => claim(ledger, payer)));
+  const honest = await claim(ledger, await bed.payer(PRICE));
+  await using fake = await facilitator(async (body, response) => {
+    if (nonceOf(body) === honest.key.nonce) response.end(yes(await onChain(honest)));
+  });
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  const patience = new AbortController();
+  const settling = payments.map((payment) => settler.settle(payment, ANSWER, patience.signal));
+  await eventually("its share is asked for", () => fake.bodies.length >= 12);
+  await settler.settle(honest, ANSWER, AbortSignal.timeout(15_000));
+  assert.equal((await stateOf(ledger, honest)).state, "settled");
+  patience.abort();
+  await Promise.all(settling);
+});
+
+test("attack: a facilitator is asked no more for a payment whose payer has no funds, until it has", async () => {
+  await using ledger = await bed.openLedger();
+  const [broke, funded] = [await bed.payer(PRICE), await bed.payer(PRICE)];
+  const hopeless = await claim(ledger, broke);
+  const open = await claim(ledger, funded);
+  await using fake = await facilitator((_body, response) => response.end(JSON.stringify({ success: false })));
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  const asks = ({ key }: PaymentRecord): number => fake.bodies.filter((body) => nonceOf(body) === key.nonce).length;
+  const patience = new AbortController();
+  await setTokenBalance(bed.anvil.url, { address: broke.address, units: 0n });
+  const settling = [hopeless, open].map((payment) => settler.settle(payment, ANSWER, patience.signal));
+  await eventually("the open one is asked for again and again", () => asks(open) >= 3);
+  assert.equal(asks(hopeless), 1, "each request costs a token there");
+  await setTokenBalance(bed.anvil.url, { address: broke.address, units: PRICE });
+  await eventually("it is asked for again", () => asks(hopeless) >= 2);
+  patience.abort();
+  await Promise.all(settling);
+});
+
 test("it scans for payments of other sellers to its receivers, and a scan that hangs keeps it from nothing else", async () => {
   await using ledger = await bed.openLedger();
   const ended = Promise.withResolvers<void>();

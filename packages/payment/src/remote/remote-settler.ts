@@ -2,6 +2,7 @@ import { AppError, isAppError, type NetworkId, type SettlementId } from "@turnpi
 import { pause, Waiters, within } from "../engine/waiters.ts";
 import type { Settler } from "../settler.ts";
 import type { Evidence, PaymentRecord, StoredAnswer } from "../types.ts";
+import { AskQueue } from "./ask-queue.ts";
 import { FacilitatorClient } from "./client.ts";
 import type { RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
 import { RemoteNetworkEngine } from "./remote-network-engine.ts";
@@ -11,8 +12,11 @@ const GRACE_MS = 2_000;
 
 /** Most bytes of one answer of the facilitator. */
 const MAX_ANSWER_BYTES = 65_536;
-/** Most requests to the facilitator at once. */
-const MAX_CONNECTIONS = 64;
+/** Requests to the facilitator at once: as many as ours takes of one client. */
+const FIRST_ASKS = { maxAtOnce: 48, maxEach: 12, yieldAfterMs: 5_000 };
+/** At most 25 a second, which is half of the tokens that ours returns to a client in that time. */
+const REPEATED_ASKS = { maxAtOnce: 16, maxEach: 2, yieldAfterMs: 5_000, minHoldMs: 640 };
+const MAX_CONNECTIONS = FIRST_ASKS.maxAtOnce + REPEATED_ASKS.maxAtOnce;
 /** Looks at the ledger that must find a payment claimed until its commit, whose answer was lost, counts as not made. */
 const CLAIMED_LOOKS = 3;
 
@@ -47,7 +51,8 @@ class RemoteSettler implements Settler {
       new Map(networks.map((network) => [network.network, network])),
     );
     this.#client = client;
-    const all = { ...modules, client, waiters: this.#waiters };
+    const queues = { first: new AskQueue(FIRST_ASKS, modules), again: new AskQueue(REPEATED_ASKS, modules) };
+    const all = { ...modules, client, waiters: this.#waiters, queues };
     this.#engines = new Map(networks.map((net) => [net.network, new RemoteNetworkEngine(opts, net, all)]));
     this.networks = [...this.#engines.keys()];
   }

@@ -2,7 +2,7 @@ import { bytesEqual, type SettlementId } from "@turnpike/base";
 import { mintPaid, type ParsedRequest } from "@turnpike/protocol";
 import { FundedClaims } from "../funded-claims.ts";
 import { PayerFunds } from "../payer-funds.ts";
-import { newRecord, saleOf, windowMsOf } from "../record.ts";
+import { claimedRecord, newRecord, saleOf, windowMsOf } from "../record.ts";
 import type { DecodedPayment, Outcome, PaymentRecord, PaymentRefusal, VerifiedPayment } from "../types.ts";
 import type { UnpaidAttempt } from "../unpaid-limit.ts";
 import { joinName } from "./join.ts";
@@ -123,7 +123,7 @@ export class ClaimStep {
       case "claimed": {
         const { id } = claim;
         active.set(id, {
-          record: { ...record, id },
+          record: claimedRecord(record, claim),
           attempt,
           joinName: joinName(payment, request.requestHash),
           finish,

@@ -18,7 +18,7 @@ const near = (actual: number, expected: number): void =>
 test("before any block the machine's clock is all there is", () => near(setup(1_000).chain.nowSeconds(), 1_000));
 
 test("a wrong machine clock no longer matters once a block was seen to appear", () => {
-  for (const machine of [5_000, 100_000, 1_000]) {
+  for (const machine of [49_200, 100_000, 60_000]) {
     const { tick, chain } = setup(machine);
     chain.sight(1n, 50_000n);
     tick(2);
@@ -38,7 +38,7 @@ test("the newest block of an idle chain is old: the machine's clock counts where
   }
   assert.equal(chain.learnt, false);
   near(chain.nowSeconds(), 50_010);
-  const late = setup(30_000);
+  const late = setup(39_500);
   late.chain.sight(7n, 40_000n);
   near(late.chain.nowSeconds(), 40_000);
 });
@@ -56,7 +56,7 @@ test("a block after a long silence is not fresh, the next one is", () => {
 });
 
 test("blocks that come late do not set the clock back, nor do older ones", () => {
-  const { tick, chain } = setup(0);
+  const { tick, chain } = setup(50_000);
   chain.sight(1n, 50_000n);
   tick(2);
   chain.sight(2n, 50_002n);
@@ -68,7 +68,7 @@ test("blocks that come late do not set the clock back, nor do older ones", () =>
 });
 
 test("a lead no longer counts after its time", () => {
-  const { tick, chain } = setup(0);
+  const { tick, chain } = setup(50_000);
   chain.sight(1n, 50_000n);
   tick(2);
   chain.sight(2n, 50_062n);
@@ -77,4 +77,55 @@ test("a lead no longer counts after its time", () => {
     chain.sight(i, 50_000n + (i - 1n) * 2n);
   }
   near(chain.nowSeconds(), 50_000 + 398 * 2);
+});
+
+test("attack: a block of another chain, higher and later, is not believed where its time is far ahead of the machine's clock", () => {
+  const { tick, chain } = setup(50_000);
+  for (let i = 0n; i < 20n; i++) {
+    chain.sight(100n + i, 50_000n + 2n * i);
+    tick(2);
+  }
+  chain.sight(10_000n, 75_600n);
+  near(chain.nowSeconds(), 50_040);
+  assert.equal(chain.isAhead, true);
+  chain.sight(120n, 50_040n);
+  near(chain.nowSeconds(), 50_040);
+  assert.equal(chain.isAhead, false);
+});
+
+test("attack: numbers that stay below another chain's block for a minute begin anew", () => {
+  const { tick, chain } = setup(50_000);
+  chain.sight(100n, 50_000n);
+  tick(2);
+  chain.sight(101n, 50_002n);
+  chain.sight(10_000n, 50_802n);
+  for (let i = 0n; i < 35n; i++) {
+    tick(2);
+    chain.sight(102n + i, 50_004n + 2n * i);
+  }
+  near(chain.nowSeconds(), 50_072);
+  tick(1);
+  near(chain.nowSeconds(), 50_073);
+});
+
+test("two nodes, of which one lags, begin nothing anew", () => {
+  const { tick, chain } = setup(50_000);
+  chain.sight(100n, 50_002n);
+  for (let i = 0n; i < 60n; i++) {
+    tick(2);
+    chain.sight(101n + i, 50_004n + 2n * i);
+    chain.sight(91n + i, 49_984n + 2n * i);
+  }
+  near(chain.nowSeconds(), 50_122);
+});
+
+test("a lead no longer counts after its time, also where no block has come since", () => {
+  const { tick, chain } = setup(50_000);
+  chain.sight(1n, 50_000n);
+  tick(2);
+  chain.sight(2n, 50_062n);
+  tick(300);
+  chain.sight(3n, 50_302n);
+  tick(301);
+  near(chain.nowSeconds(), 50_603);
 });

@@ -1,6 +1,7 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { BoundedMap } from "../bounded-map.ts";
 import { decodeQuantity } from "../evm/abi.ts";
+import { AnchoredRpc } from "../evm/anchored-rpc.ts";
 import { ChainClock } from "./chain-time.ts";
 import { CodeReader } from "./code-reader.ts";
 import { EoaChecker } from "./eoa-checker.ts";
@@ -26,6 +27,7 @@ export class VerifierChain implements Disposable {
   readonly eoa: EoaChecker;
   readonly wallet: WalletChecker;
   readonly code: CodeReader;
+  readonly #rpc: AnchoredRpc;
   readonly #network: VerifierNetwork;
   readonly #opts: VerifierOptions;
   readonly #modules: VerifierModules;
@@ -39,9 +41,11 @@ export class VerifierChain implements Disposable {
   /** @throws AppError CONFIG_INVALID when the network has no RPC or is not of the form `eip155:<chain id>`. */
   constructor(network: VerifierNetwork, opts: VerifierOptions, modules: VerifierModules) {
     chainIdOf(network.network);
-    const rpc = modules.rpc.get(network.network);
-    if (rpc === undefined) throw new AppError("CONFIG_INVALID", { message: `${network.network} has no RPC URL.` });
+    const nodes = modules.rpc.get(network.network);
+    if (nodes === undefined) throw new AppError("CONFIG_INVALID", { message: `${network.network} has no RPC URL.` });
     const { clock, metrics } = modules;
+    const rpc = AnchoredRpc.of(nodes, undefined);
+    this.#rpc = rpc;
     this.#network = network;
     this.#opts = opts;
     this.#modules = modules;
@@ -98,13 +102,16 @@ export class VerifierChain implements Disposable {
     this.#isPolling = true;
     const { network } = this.#network;
     const { clock, log, metrics } = this.#modules;
-    const { rpc, chainTime } = this.access;
+    const { chainTime } = this.access;
     try {
-      const reply = await rpc.call("eth_getBlockByNumber", ["latest", false], this.#stopping.signal);
+      const reply = await this.#rpc.call("eth_getBlockByNumber", ["latest", false], this.#stopping.signal);
       const block = reply.ok && isRecord(reply.result) ? reply.result : {};
       const number = decodeQuantity(block.number);
       const timestamp = decodeQuantity(block.timestamp);
-      if (number !== undefined && timestamp !== undefined) chainTime.sight(number, timestamp);
+      if (number !== undefined && timestamp !== undefined) {
+        this.#rpc.saw(number);
+        chainTime.sight(number, timestamp);
+      }
       this.#baseFee = decodeQuantity(block.baseFeePerGas);
       metrics.set(chainTimeOffsetSeconds, chainTime.nowSeconds() - clock.nowMs() / 1_000, { network });
       this.#isFailing = false;

@@ -9,7 +9,7 @@ interface Question {
   readonly settle: (answer: Promise<boolean>) => void;
 }
 
-const MAX_BATCH = 100;
+const MAX_BATCH = 98;
 
 /** Reads of one chain which accounts have code; many questions share one exchange. */
 export class CodeReader {

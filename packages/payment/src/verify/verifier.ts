@@ -15,7 +15,13 @@ import { VerifierChain } from "./chain.ts";
 import { domainSeparator, transferDigest } from "./digest.ts";
 import { paymentVerificationSeconds, paymentVerificationsTotal } from "./metrics.ts";
 import { chainIdOf, checkNetwork } from "./network-check.ts";
-import { DEFAULT_MARGIN_SECONDS, DEFAULT_MAX_QUEUED, type VerifierModules, type VerifierOptions } from "./options.ts";
+import {
+  DEFAULT_MARGIN_SECONDS,
+  DEFAULT_MAX_QUEUED,
+  DEFAULT_MAX_SIGNATURE_BYTES,
+  type VerifierModules,
+  type VerifierOptions,
+} from "./options.ts";
 import { readFunds, refuse } from "./reading.ts";
 import { RecoverPool } from "./recover-pool.ts";
 
@@ -41,6 +47,7 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
   readonly #opts: VerifierOptions;
   readonly #modules: VerifierModules;
   readonly #marginSeconds: number;
+  readonly #maxSignatureBytes: number;
   readonly #pool: RecoverPool;
   readonly #chains = new Map<NetworkId, VerifierChain>();
   readonly #offers = new WeakMap<PaymentOption, Offer>();
@@ -56,6 +63,7 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     this.#opts = opts;
     this.#modules = modules;
     this.#marginSeconds = opts.marginSeconds ?? DEFAULT_MARGIN_SECONDS;
+    this.#maxSignatureBytes = opts.maxSignatureBytes ?? DEFAULT_MAX_SIGNATURE_BYTES;
     this.#pool = new RecoverPool({ workers: opts.workers, maxQueued: opts.maxQueued ?? DEFAULT_MAX_QUEUED }, modules);
     for (const network of opts.networks) {
       if (this.#chains.has(network.network)) continue;
@@ -162,6 +170,10 @@ export class EvmVerifier implements Verifier, AsyncDisposable {
     if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
     if (!sameAddress(authorization.to, option.payTo)) return refuse("PAYMENT_RECEIVER_MISMATCH");
     if (authorization.value !== offer.amount) return refuse("PAYMENT_VALUE_MISMATCH");
+    if (payment.signature.length > this.#maxSignatureBytes) {
+      const message = `The signature is longer than ${this.#maxSignatureBytes} bytes.`;
+      return { ok: false, code: "PAYMENT_SIGNATURE_INVALID", message };
+    }
     const nowSeconds = offer.chain.access.chainTime.nowSeconds();
     if (Number(authorization.validAfter) > nowSeconds) return refuse("PAYMENT_NOT_YET_VALID");
     if (Number(authorization.validBefore) < nowSeconds + this.#marginSeconds) return refuse("PAYMENT_EXPIRED");

@@ -108,6 +108,23 @@ test("a deployed wallet pays with its owner's signature, and nobody else's", asy
   assert.equal(await verdict(verifier, withSignature(payment, new Uint8Array(200))), "PAYMENT_SIGNATURE_INVALID");
 });
 
+test("a signature above 2,048 bytes is refused without a look at the chain, unless the operator takes longer ones", async () => {
+  const owner = newKey();
+  const address = newKey().address;
+  // Accepts every signature.
+  await setCode(harness.anvil.url, address, "0x631626ba7e60e01b60005260206000f3");
+  await setTokenBalance(harness.anvil.url, { address, units: 6_000n });
+  const padded = (bytes: number): DecodedPayment => withSignature(payFrom(owner, address), new Uint8Array(bytes));
+  assert.equal(await verdict(verifier, padded(2_048)), "erc1271");
+  assert.deepEqual(await verifier.checkFree(padded(2_049)), {
+    ok: false,
+    code: "PAYMENT_SIGNATURE_INVALID",
+    message: "The signature is longer than 2048 bytes.",
+  });
+  await using patient = harness.open({ maxSignatureBytes: 4_096 });
+  assert.equal(await verdict(patient, padded(4_096)), "erc1271");
+});
+
 test("a deployed wallet's nonce, balance and window are told apart", async () => {
   const owner = newKey();
   const address = await wallet(owner, 5_000n);

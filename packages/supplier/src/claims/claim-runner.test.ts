@@ -211,6 +211,38 @@ suite("ClaimRunner", () => {
     assert.equal(rig.stateOf(header).phase, "claimed");
   });
 
+  test("a transaction that a block has without a run is sent again as it is, and costs nothing before it is run", async () => {
+    await using rig = await SupplierRig.start(PROVE_ALL);
+    const header = await rig.serve(3);
+    const { client } = rig.running;
+    const [broadcast, tx] = [client.broadcast.bind(client), client.tx.bind(client)];
+    const sent: string[] = [];
+    client.broadcast = async (bytes, ...rest) => {
+      const hash = bytesToHex(sha256(bytes)).toUpperCase();
+      sent.push(hash);
+      return sent.length === 1 ? { hash, code: 0, codespace: "", log: "" } : await broadcast(bytes, ...rest);
+    };
+    client.tx = async (hash, ...rest) =>
+      sent.length !== 1
+        ? await tx(hash, ...rest)
+        : {
+            hash,
+            heightBlocks: rig.chain.heightBlocks,
+            code: 11,
+            codespace: "sdk",
+            log: "the results of earlier transactions fill the block",
+            gasWanted: 0n,
+            gasUsed: 0n,
+            events: [],
+            data: new Uint8Array(0),
+            info: "",
+            txBytes: new Uint8Array(0),
+          };
+    await rig.reach(10n);
+    assert.deepEqual([rig.stateOf(header).phase, rig.stateOf(header).feesUpokt], ["claimed", 1n]);
+    assert.deepEqual(sent, [sent[0], sent[0]]);
+  });
+
   /** Makes blocks up to a height; another account pays for the whole gas of each. */
   async function crowd(rig: SupplierRig, feeUpokt: bigint): Promise<(heightBlocks: bigint) => Promise<void>> {
     const { client } = rig.running;

@@ -20,11 +20,11 @@ import {
   type PocketQueries,
   usualFee,
 } from "@turnpike/chain-client";
-import { createMessage, packAny, proof } from "@turnpike/proto";
+import { createMessage, packAny, proof, type shared } from "@turnpike/proto";
 import { CLAIM_STATUS, PROOF_REQUIREMENT, proofPath, proofRequirement } from "@turnpike/protocol";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import type { SessionEvidence } from "../evidence/session-evidence.ts";
-import type { SessionState } from "../evidence/types.ts";
+import type { SessionHead, SessionState } from "../evidence/types.ts";
 import {
   supplierBalanceUpokt,
   supplierClaimsHeightBlocks,
@@ -36,6 +36,7 @@ import {
   supplierSettlementDelayBlocks,
   supplierUnsettledSessions,
 } from "../metrics.ts";
+import { configsGas } from "./claim-gas.ts";
 import {
   type ChainClaim,
   type ChainFacts,
@@ -79,6 +80,11 @@ const PROOF_GAS = 400_000n;
 /** Maximum number of steps of one session at one block: each leads to the next phase. */
 const MAX_STEPS = 12;
 
+/** Gas of a claim beyond the usual. */
+function extraGas(supplier: shared.Supplier | undefined, { header }: SessionHead): bigint {
+  return supplier === undefined ? 0n : configsGas(supplier, header.serviceId);
+}
+
 interface Asked {
   readonly newest: BlockMark;
   /** By session id; undefined when the node could not be asked. */
@@ -87,6 +93,8 @@ interface Asked {
   readonly isWhole: boolean;
   readonly claimsHeightBlocks: bigint;
   readonly proofParams: proof.Params | undefined;
+  /** Of the operator; undefined when it is not known. */
+  readonly supplier: shared.Supplier | undefined;
   /** By session id. */
   readonly settlements: ReadonlyMap<string, SettlementFact>;
 }
@@ -193,7 +201,7 @@ export class ClaimRunner implements AsyncDisposable {
       const settlementSearch = this.#searches.unstored(session);
       if (settlementSearch !== undefined) await this.#writeDown(session, { settlementSearch });
     }
-    await this.#sendClaims(wanted.claims, newest);
+    await this.#sendClaims(wanted.claims, asked);
     await this.#sendProofs(wanted.proofs, newest);
     await store.prune(address);
     await this.#watch(newest);
@@ -216,6 +224,8 @@ export class ClaimRunner implements AsyncDisposable {
     const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
     const isChoosy = this.#options.skipUnprofitableClaims;
     const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams, signal }) : undefined;
+    const needsGas = isChoosy || needsAny(({ claimGas }) => claimGas);
+    const supplier = needsGas ? await queries.supplier(this.#options.signer.address, { signal }) : undefined;
     const answer = claims?.ok === true ? claims.value : undefined;
     const chainClaims =
       answer &&
@@ -232,6 +242,7 @@ export class ClaimRunner implements AsyncDisposable {
       isWhole: answer?.isWhole ?? false,
       claimsHeightBlocks,
       proofParams: params?.ok === true ? params.value : undefined,
+      supplier: supplier?.ok === true ? supplier.value : undefined,
       settlements: await this.#searches.advance({
         sessions: needs.filter(({ needed }) => needed.settlement).map(({ session }) => session),
         newestBlocks: heightBlocks,
@@ -246,7 +257,7 @@ export class ClaimRunner implements AsyncDisposable {
       await this.#checkEvidence(session, asked.newest.heightBlocks);
       const { inFlight, state, head } = session;
       const chain = await this.#factsOf(session, asked);
-      const action = nextAction(head, state, chain, { inFlight, isUnwanted: this.#isUnwanted(state, asked) });
+      const action = nextAction(head, state, chain, { inFlight, isUnwanted: this.#isUnwanted(session, asked) });
       switch (action.kind) {
         case "wait":
           return;
@@ -288,7 +299,7 @@ export class ClaimRunner implements AsyncDisposable {
    * on the main network, those at the window's seed on this chain, and a missing proof costs more than a refused one.
    */
   async #isProofRequired(
-    { operatorAddress, header, terms }: SessionEvidence["head"],
+    { operatorAddress, header, terms }: SessionHead,
     { claim, isProofRequired }: SessionState,
     { proofParams }: Asked,
     onChain: ChainClaim | undefined,
@@ -326,12 +337,13 @@ export class ClaimRunner implements AsyncDisposable {
     return typeof hash === "string" ? hexToBytes(hash.toLowerCase()) : undefined;
   }
 
-  #isUnwanted({ claim }: SessionState, { proofParams }: Asked): boolean {
+  #isUnwanted({ head, state: { claim } }: SessionEvidence, { proofParams, supplier }: Asked): boolean {
     if (!this.#options.skipUnprofitableClaims || claim === undefined) return false;
     const feeFor = this.#options.feeFor ?? usualFee;
     const sum = (gas: bigint): bigint => feeFor(gas).reduce((total, { amount }) => total + amount, 0n);
     const submissionFee = coinAmount(proofParams?.proofSubmissionFee) ?? 0n;
-    return claim.expectedUpokt < sum(CLAIM_GAS) + sum(PROOF_GAS) + submissionFee;
+    const claimGas = CLAIM_GAS + extraGas(supplier, head);
+    return claim.expectedUpokt < sum(claimGas) + sum(PROOF_GAS) + submissionFee;
   }
 
   /** Once after a start: what was sealed must still be what the log has, while another claim can be made. */
@@ -418,7 +430,7 @@ export class ClaimRunner implements AsyncDisposable {
     if (outcome.kind === "settled") await this.#faults.reach("supplier.settled");
   }
 
-  async #sendClaims(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<void> {
+  async #sendClaims(sessions: readonly SessionEvidence[], { newest, supplier }: Asked): Promise<void> {
     const wanted: WantedMessage[] = [];
     for (const session of sessions) {
       const { head, state } = session;
@@ -436,6 +448,7 @@ export class ClaimRunner implements AsyncDisposable {
         fromBlocks: claimFrom,
         toBlocks: claimTo,
         valueUpokt: claim.expectedUpokt,
+        extraGas: extraGas(supplier, head),
         key: `claim ${session.name} ${Buffer.from(claim.rootHash).toString("hex")}`,
         message: async () => packAny(proof.MsgCreateClaimSchema, message),
         isEarly: newest.heightBlocks < head.terms.windows.claimOpenHeight,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { type Metrics, noMetrics } from "@turnpike/base";
+import { AppError, type Metrics, noMetrics } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { authz, createMessage, packAny, shared } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
@@ -102,6 +102,21 @@ function withoutClaims(rig: SupplierRig): void {
     const answer = await claims(...parameters);
     return answer.ok ? { ok: true, value: { ...answer.value, claims: [], isWhole: false } } : answer;
   };
+}
+
+/** Sessions of so many applications, shortly before their settlement, of a node whose lists have no claims, and blocks no events. */
+async function servedTogether(count: number) {
+  const names = Array.from({ length: count }, (_, i) => `app${i}`);
+  const applications = Object.fromEntries(names.map((name) => [name, { service: "eth", gateways: ["gateway"] }]));
+  await using stack = new AsyncDisposableStack();
+  const rig = stack.use(await SupplierRig.start({ ...NO_PROOFS, applications }));
+  for (const name of names) await rig.serve(1, name);
+  await rig.reach(21n);
+  withoutClaims(rig);
+  countedResults(rig, { areEmpty: true });
+  const sessions = rig.running.store.sessions(rig.running.operator);
+  stack.move();
+  return { rig, sessions, outcomes: () => sessions.map(({ state }) => state.outcome?.kind) };
 }
 
 suite("a session that is settled after its own height", () => {
@@ -211,5 +226,53 @@ suite("a session that is settled after its own height", () => {
     const { sorted, maxAtOnce } = readBlocks();
     assert.deepEqual(sorted.slice(0, 88), numbers(13n, 100n));
     assert.equal(maxAtOnce, 32);
+  });
+
+  test("has an end when the claim of a session before it cannot be queried", async () => {
+    const { rig, sessions, outcomes } = await servedTogether(3);
+    await using _ = rig;
+    const { queries } = rig.running;
+    const sessionClaim = queries.sessionClaim.bind(queries);
+    queries.sessionClaim = (operator, sessionId, signal) =>
+      sessionId === sessions[0]?.head.header.sessionId
+        ? Promise.resolve({ ok: false, fault: "refused", text: "no answer" })
+        : sessionClaim(operator, sessionId, signal);
+    await rig.reach(26n);
+    assert.deepEqual(outcomes(), [undefined, "lost", "lost"]);
+  });
+
+  test("a node that answers no query of a claim is asked a few times after each block", async () => {
+    const { rig } = await servedTogether(8);
+    await using _ = rig;
+    const { queries } = rig.running;
+    const queried: string[] = [];
+    queries.sessionClaim = async (_, sessionId) => {
+      queried.push(sessionId);
+      return { ok: false, fault: "unreachable", text: "no answer" };
+    };
+    await rig.reach(24n);
+    assert.equal(queried.length, 9);
+    // The next block goes on with the others.
+    assert.equal(new Set(queried).size, 8);
+  });
+
+  test("is unknown after many tries once its claim is gone, when the results of its block are never read", async () => {
+    await using rig = await SupplierRig.start(NO_PROOFS);
+    const header = await rig.serve(3);
+    const { client } = rig.running;
+    const call = client.call.bind(client);
+    const askedAt: bigint[] = [];
+    client.call = async (method, ...parameters) => {
+      if (method !== "block_results" || parameters[0].height !== "22") return call(method, ...parameters);
+      askedAt.push(rig.chain.heightBlocks);
+      throw new AppError("CHAIN_UNREACHABLE");
+    };
+    await rig.reach(300n);
+    assert.equal(rig.stateOf(header).outcome, undefined);
+    await rig.reach(400n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "lost");
+    assert.equal(outcome.why, "settlement-unknown");
+    assert.equal(askedAt.length, 24);
   });
 });

@@ -189,6 +189,8 @@ export function nextAction(head: SessionHead, state: SessionState, chain: ChainF
 /** What of the chain has to be asked for {@link nextAction} at a height: not every block needs every question. */
 export interface NeededFacts {
   readonly onChain: boolean;
+  /** Gas of a claim by the supplier's configurations. */
+  readonly claimGas: boolean;
   readonly isProofRequired: boolean;
   readonly settlement: boolean;
 }
@@ -202,6 +204,7 @@ export function neededFacts(head: SessionHead, { phase, isProofRequired }: Sessi
   const isOver = height >= windows.settlementHeight;
   const isProofTime = phase === "claimed" && height >= least(proveFrom, windows.proofOpenHeight - 1n) && !isOver;
   return {
+    claimGas: height >= claimFrom && height <= claimTo,
     onChain:
       ((isSealed || phase === "open") && height >= claimFrom) ||
       // A claim that waits for a later block is still there.

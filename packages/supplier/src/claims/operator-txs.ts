@@ -11,6 +11,7 @@ import {
   type UnsignedTx,
   unorderedUntil,
   usualFee,
+  wasRun,
 } from "@turnpike/chain-client";
 import { sha256 } from "@turnpike/crypto";
 import type { Any } from "@turnpike/proto";
@@ -30,6 +31,8 @@ export interface WantedMessage {
   /** First and last height at which sending it is of use. */
   readonly fromBlocks: bigint;
   readonly toBlocks: bigint;
+  /** Gas beyond the usual of its kind; 0 by default. */
+  readonly extraGas?: bigint;
   /** Worth of the message: a raised fee is not above it. Undefined: any. */
   readonly valueUpokt?: bigint;
 }
@@ -95,8 +98,28 @@ interface BatchItem {
 const NANOS_PER_SECOND = 1_000_000_000;
 const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
-/** A node's mempool accepts a megabyte. */
-const MAX_BYTES = 1_000_000;
+/**
+ * Maximum bytes of the messages of one transaction, where it has several: a simulation sends each byte as two hex digits, and a
+ * node's RPC accepts a body of 1,000,000 bytes (`max_body_bytes` of CometBFT).
+ */
+const MAX_BYTES = 490_000;
+/** Bytes above which a lost connection may be a node's refusal of the length. */
+const LARGE_BYTES = 100_000;
+/** HTTP status of a request that a node's RPC, or a proxy before it, does not read: CometBFT's and nginx's for one that is too long. */
+const TOO_LONG_STATUS: ReadonlySet<unknown> = new Set([400, 413]);
+/** Failures after which no more is sent before the next block: each may take as long as the node is waited for. */
+const MAX_FAILURES = 3;
+/** Maximum gas of the messages of one transaction, by the estimate for messages that are not simulated; a block's, where that is less. */
+const MAX_GAS = 30_000_000n;
+/** Maximum wait for the maximum gas of a block. */
+const BLOCK_GAS_MS = 5_000;
+/**
+ * Refusals by which a node accepts no smaller transaction either: its fee is too low for its gas, or the mempool is full
+ * (`types/errors/errors.go` of the SDK).
+ */
+const REFUSALS_OF_ANY_SIZE: ReadonlySet<number> = new Set([13, 20]);
+/** CometBFT's refusal of a transaction above its `max_tx_bytes`, which it gives without a check. */
+const TOO_LARGE = /tx too large/i;
 /** A transaction that is in no block after so many may have been dropped: another version is made. */
 const GIVE_UP_BLOCKS = 3n;
 /** Versions of a transaction that are looked up. */
@@ -105,8 +128,8 @@ const MAX_VERSIONS = 8;
 const GAS_ADJUSTMENT = 150n;
 /** Gas of one message that cannot be simulated. */
 const BLIND_GAS: Readonly<Record<TxKind, bigint>> = { claim: 300_000n, proof: 600_000n };
-/** The chain charges ten a byte. */
-const BLIND_GAS_PER_BYTE = 15n;
+/** The chain charges ten for a byte of a transaction, and thirty for one of a proof that it stores. */
+const BLIND_GAS_PER_BYTE = 45n;
 /** Longest wait for all transactions that are looked up after a block. */
 const RECONCILE_MS = 5_000;
 const MAX_FEE_UPOKT = 100_000n;
@@ -128,6 +151,12 @@ export class OperatorTxs {
   readonly #signal: AbortSignal;
   readonly #pending = new Map<string, PendingTx>();
   #mark = randomInt(NANOS_PER_SECOND);
+  /** Maximum bytes of a transaction's messages: less than {@link MAX_BYTES} after connections that were lost. */
+  #maxBytes = MAX_BYTES;
+  /** Transactions since the newest block for which the node could not be reached. */
+  #failures = 0;
+  /** Maximum gas of a block as far as it is known; undefined: any. */
+  #maxBlockGas: bigint | undefined;
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
 
   constructor(options: OperatorTxsOptions, { client, log, metrics, faults, signal }: OperatorTxsModules) {
@@ -167,7 +196,8 @@ export class OperatorTxs {
   async #includedOf({ versions }: PendingTx, signal: AbortSignal): Promise<[SignedVersion, IncludedTx] | undefined> {
     for (const version of versions) {
       const included = await this.#client.tx(version.hash, signal).catch(() => undefined);
-      if (included !== undefined) return [version, included];
+      // One that was not run has cost nothing, and is sent again as it is.
+      if (included !== undefined && wasRun(included)) return [version, included];
     }
     return undefined;
   }
@@ -184,7 +214,9 @@ export class OperatorTxs {
         fresh.push(item);
       } else again.add(pending);
     }
+    this.#failures = 0;
     for (const pending of again) await this.#sendAgain(pending, newest);
+    if (fresh.length > 0) this.#maxBlockGas = await this.#queryBlockGas();
     for (const early of [true, false]) {
       const items = fresh.filter(({ isEarly }) => isEarly === early);
       if (items.length > 0) await this.#sendNew(kind, items, newest);
@@ -206,8 +238,8 @@ export class OperatorTxs {
     const fee = this.#feeAt(unsigned.gasLimit, batch, heightBlocks);
     const isHigher = current === undefined || feeUpoktOf(fee) * 10n >= current.feeUpokt * 11n;
     if (!isHigher && !isOverdue) return false;
-    // Another gas limit: a node must not take it for the one that it has seen and lost.
-    const gasLimit = unsigned.gasLimit + (isHigher ? 0n : BigInt(versions.length));
+    // Another gas limit: a node must not take it for the one that it has seen and lost. A higher one may be above a block's.
+    const gasLimit = unsigned.gasLimit - (isHigher ? 0n : BigInt(versions.length));
     versions.unshift(this.#signed({ ...unsigned, gasLimit, fee: isHigher ? fee : (current?.fee ?? fee) }));
     versions.splice(MAX_VERSIONS);
     pending.sentAtBlocks = heightBlocks;
@@ -228,54 +260,88 @@ export class OperatorTxs {
     });
   }
 
+  /** Maximum gas of a block, which parameters of the consensus may change; the last that was known where the node does not say. */
+  async #queryBlockGas(): Promise<bigint | undefined> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(BLOCK_GAS_MS)]);
+    try {
+      const gas = await this.#client.maxBlockGas(signal);
+      return gas < 0n ? undefined : gas;
+    } catch (cause) {
+      this.#log.debug({ cause }, "the maximum gas of a block is not known");
+      return this.#maxBlockGas;
+    }
+  }
+
+  #withinBlock(gas: bigint): bigint {
+    return this.#maxBlockGas === undefined ? gas : least(gas, this.#maxBlockGas);
+  }
+
   async #sendNew(kind: TxKind, wanted: readonly WantedMessage[], newest: BlockMark): Promise<void> {
+    const maxGas = this.#withinBlock(MAX_GAS);
     let batch: BatchItem[] = [];
     let bytes = 0;
+    let gas = 0n;
     const isEarly = wanted[0]?.isEarly === true;
     const flush = async (): Promise<void> => {
-      if (batch.length > 0) await this.#sendBatch(kind, batch, newest, isEarly);
+      if (batch.length > 0 && this.#failures < MAX_FAILURES) await this.#sendBatch(kind, batch, newest, isEarly);
       batch = [];
       bytes = 0;
+      gas = 0n;
     };
     for (const item of wanted) {
+      if (this.#failures >= MAX_FAILURES) return;
       const message = await item.message();
       if (message === undefined) continue;
-      if (batch.length >= this.#options.maxMessages || bytes + message.value.length > MAX_BYTES) await flush();
-      batch.push({ wanted: item, message });
+      const one: BatchItem = { wanted: item, message };
+      const isFull =
+        batch.length >= this.#options.maxMessages ||
+        bytes + message.value.length > this.#maxBytes ||
+        gas + estimatedGas(kind, one) > maxGas;
+      if (isFull) await flush();
+      batch.push(one);
       bytes += message.value.length;
+      gas += estimatedGas(kind, one);
     }
     await flush();
   }
 
   async #sendBatch(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<void> {
+    const isRefused = await this.#sendWhole(kind, batch, newest, isEarly);
+    // One message that the chain refuses must not keep the others out, and a smaller transaction may be accepted.
+    if (!isRefused || batch.length === 1) return;
+    const half = batch.length >> 1;
+    await this.#sendBatch(kind, batch.slice(0, half), newest, isEarly);
+    await this.#sendBatch(kind, batch.slice(half), newest, isEarly);
+  }
+
+  /** Returns true when a transaction is refused, and parts of it may not be. */
+  async #sendWhole(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<boolean> {
     let pending: PendingTx;
     try {
       pending = await this.#sign(kind, batch, newest, isEarly);
     } catch (cause) {
-      if (!isAppError(cause, "TX_FAILED")) {
-        this.#count(kind, "unreachable");
+      if (!isRefusal(cause)) {
+        this.#failed(kind, batch);
         this.#log.warn(
           { cause, kind, messages: batch.length },
           "a transaction cannot be made; the next block brings another attempt",
         );
-        return;
+        return false;
       }
-      // One message that the chain refuses must not keep the others out.
-      if (batch.length > 1) {
-        for (const one of batch) await this.#sendBatch(kind, [one], newest, isEarly);
-        return;
-      }
+      const isWithoutAccount = cause.detail?.missingAccount !== undefined;
+      if (batch.length > 1 && !isWithoutAccount) return true;
       this.#count(kind, "refused");
       this.#log.error(
         { kind, text: cause.message, session: batch[0]?.wanted.key },
         "the chain refuses a claim or proof",
       );
-      return;
+      return false;
     }
     for (const { wanted } of batch) this.#pending.set(wanted.key, pending);
     await this.#faults.reach(kind === "claim" ? "supplier.claim.signed" : "supplier.proof.signed");
-    await this.#broadcast(pending, "sent");
+    const isRefused = await this.#broadcast(pending, "sent");
     await this.#faults.reach(kind === "claim" ? "supplier.claim.sent" : "supplier.proof.sent");
+    return isRefused;
   }
 
   async #sign(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<PendingTx> {
@@ -286,13 +352,10 @@ export class OperatorTxs {
     const order: TxOrder = { kind: "unordered", timeoutNanos };
     const messages = batch.map(({ message }) => message);
     const shared: Omit<UnsignedTx, "gasLimit" | "fee"> = { messages, chainId, accountNumber, order };
-    const blind = messages.reduce(
-      (sum, { value }) => sum + BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(value.length),
-      0n,
-    );
     const trial = isEarly ? undefined : signTx({ ...shared, gasLimit: 0n, fee: feeFor(1n) }, signer);
-    const gasLimit =
-      trial === undefined ? blind : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    const simulated = trial === undefined ? undefined : await this.#simulated(trial, batch);
+    const gas = simulated ?? batch.reduce((sum, item) => sum + estimatedGas(kind, item), 0n);
+    const gasLimit = this.#withinBlock(gas);
     const { heightBlocks } = newest;
     const unsigned: UnsignedTx = { ...shared, gasLimit, fee: this.#feeAt(gasLimit, batch, heightBlocks) };
     const versions = [this.#signed(unsigned)];
@@ -305,6 +368,27 @@ export class OperatorTxs {
       sentAtBlocks: heightBlocks,
       broadcastAtBlocks: heightBlocks,
     };
+  }
+
+  /** Gas by a simulation; undefined of a single message that is too long for one: it is sent without. */
+  async #simulated(trial: Uint8Array, batch: readonly BatchItem[]): Promise<bigint | undefined> {
+    try {
+      return ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
+    } catch (cause) {
+      this.#signal.throwIfAborted();
+      const isLong = isTooLong(cause) || (isAppError(cause, "CHAIN_UNREACHABLE") && bytesOf(batch) > LARGE_BYTES);
+      if (batch.length > 1 || !isLong) throw cause;
+      this.#log.info({ cause, session: batch[0]?.wanted.key }, "a transaction is sent without a simulation");
+      return undefined;
+    }
+  }
+
+  /** Notes that the node could not be reached. Where that may be for the length of a transaction, the next ones are shorter. */
+  #failed(kind: TxKind, batch: readonly BatchItem[]): void {
+    this.#failures++;
+    this.#count(kind, "unreachable");
+    const bytes = bytesOf(batch);
+    if (batch.length > 1 && bytes > LARGE_BYTES) this.#maxBytes = bytes >> 1;
   }
 
   #signed(tx: UnsignedTx): SignedVersion {
@@ -327,35 +411,45 @@ export class OperatorTxs {
     return this.#account;
   }
 
-  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<void> {
+  /** Returns true when the node refuses the transaction, and may accept a smaller one. */
+  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<boolean> {
     const { kind, batch, versions } = pending;
     const [version] = versions;
-    if (version === undefined) return;
+    if (version === undefined) return false;
     const { bytes, feeUpokt } = version;
     try {
       const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
       if (code === 0) {
         this.#count(kind, outcome);
+        this.#maxBytes = MAX_BYTES;
         this.#log.info({ kind, hash, messages: batch.length, feeUpokt }, "a transaction was sent");
-        return;
+        return false;
       }
       this.#count(kind, "refused");
       if (outcome === "raised" && versions.length > 1) {
         // The version before is still there, and the node replaces none, or not at this fee.
         versions.shift();
         this.#log.warn({ kind, code, codespace, text: log, feeUpokt }, "the node does not replace a transaction");
-        return;
+        return false;
       }
       this.#drop(pending);
       this.#log.error({ kind, code, codespace, text: log }, "the node refuses a transaction");
+      return codespace !== "sdk" || !REFUSALS_OF_ANY_SIZE.has(code);
     } catch (cause) {
       // The node has it; whether it is still in the mempool shows in the next blocks.
-      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return;
-      this.#count(kind, "unreachable");
+      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return false;
+      if (isTooLong(cause) || (isAppError(cause, "TX_FAILED") && TOO_LARGE.test(cause.message))) {
+        this.#count(kind, "refused");
+        this.#drop(pending);
+        this.#log.error({ kind, text: cause.message, messages: batch.length }, "the node refuses a transaction");
+        return true;
+      }
+      this.#failed(kind, batch);
       this.#log.warn(
         { cause, kind },
         "whether a transaction was sent is not known; the next block brings another attempt",
       );
+      return false;
     }
   }
 
@@ -373,6 +467,20 @@ export class OperatorTxs {
     this.#metrics.count(supplierTxsTotal, { kind, outcome });
   }
 }
+
+/** Gas of a message that is not simulated. */
+const estimatedGas = (kind: TxKind, { wanted: { extraGas = 0n }, message }: BatchItem): bigint =>
+  BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(message.value.length) + extraGas;
+
+const bytesOf = (batch: readonly BatchItem[]): number =>
+  batch.reduce((sum, { message }) => sum + message.value.length, 0);
+
+/** Returns true when a node, or a proxy before it, did not read a request. */
+const isTooLong = (cause: unknown): cause is AppError =>
+  isAppError(cause, "CHAIN_UNREACHABLE") && TOO_LONG_STATUS.has(cause.detail?.status);
+
+/** Returns true when a transaction was refused, by the chain or for its length. */
+const isRefusal = (cause: unknown): cause is AppError => isAppError(cause, "TX_FAILED") || isTooLong(cause);
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 

@@ -14,10 +14,19 @@ const MISSING_RESULTS_BLOCKS = 3n;
 const RESULTS_NOT_KEPT = /is not available, lowest height|could not find results for height|is not persisting/;
 /** Maximum pause between two queries for the events of one block. */
 const MAX_PAUSE_BLOCKS = 16n;
+/**
+ * Queries for the events of a block after which a session whose claim is gone continues without them: after some 350 blocks, for the
+ * pauses between. A settlement may be larger than what a client reads in time, and its session would be kept permanently.
+ */
+const MAX_RESULT_QUERIES = 24;
+/** The same, of a session for which a block's events are missing already: its outcome is hardly to be had. */
+const MAX_FURTHER_QUERIES = 4;
 /** Maximum number of blocks whose events are read after each new block, for all sessions together. */
 const MAX_RESULTS = 32;
 /** Maximum number of single claims that are queried after each new block. */
 const MAX_CLAIM_QUERIES = 32;
+/** Failures after which no other claim, or no other block, is queried before the next one: each may take as long as a node is waited for. */
+const MAX_FAILED_QUERIES = 3;
 /** Blocks after which the progress of a session that waits is stored: at most so many are read again after a crash. */
 const STORE_EVERY_BLOCKS = 16n;
 
@@ -73,7 +82,12 @@ export class SettlementSearches {
   /** Searches as far as they are, by session; the stored ones may be some blocks behind. */
   #searches = new Map<string, SettlementSearch>();
   /** Blocks whose events the node did not return, by height, and when it is asked again. */
-  #unanswered = new Map<bigint, { readonly pauseBlocks: bigint; readonly againAtBlocks: bigint }>();
+  #unanswered = new Map<
+    bigint,
+    { readonly queries: number; readonly pauseBlocks: bigint; readonly againAtBlocks: bigint }
+  >();
+  /** Names of sessions whose claims were queried, the one whose turn was last at the end. */
+  #queried = new Set<string>();
 
   constructor(modules: SettlementSearchModules) {
     this.#modules = modules;
@@ -118,6 +132,17 @@ export class SettlementSearches {
   async #readEvents(searching: readonly Progress[], newestBlocks: bigint): Promise<void> {
     const results = new Map<bigint, Settlements | "gone" | undefined>();
     const asked = new Set<bigint>();
+    let failures = 0;
+    const read = async (heightBlocks: bigint): Promise<Settlements | "gone" | undefined> => {
+      if (results.has(heightBlocks)) return results.get(heightBlocks);
+      const isPaused = newestBlocks < (this.#unanswered.get(heightBlocks)?.againAtBlocks ?? 0n);
+      const isOver = results.size >= MAX_RESULTS || failures >= MAX_FAILED_QUERIES || this.#modules.signal.aborted;
+      if (isPaused || isOver) return undefined;
+      const settlements = await this.#settlementsAt(heightBlocks, newestBlocks);
+      results.set(heightBlocks, settlements);
+      if (settlements === undefined) failures++;
+      return settlements;
+    };
     let active = searching.toSorted((a, b) => Number(waitedBlocks(a) - waitedBlocks(b)));
     while (active.length > 0) {
       const advanced: Progress[] = [];
@@ -125,12 +150,7 @@ export class SettlementSearches {
         const next = progress.search.readToBlocks + 1n;
         if (next > lastOf(progress, newestBlocks)) continue;
         asked.add(next);
-        if (!results.has(next)) {
-          const isPaused = newestBlocks < (this.#unanswered.get(next)?.againAtBlocks ?? 0n);
-          if (isPaused || results.size >= MAX_RESULTS || this.#modules.signal.aborted) continue;
-          results.set(next, await this.#settlementsAt(next, newestBlocks));
-        }
-        const settlements = results.get(next);
+        const settlements = (await read(next)) ?? this.#givenUp(progress, next);
         if (settlements === undefined) continue;
         const isIncomplete = settlements === "gone" || progress.search.isIncomplete === true;
         progress.search = {
@@ -149,9 +169,22 @@ export class SettlementSearches {
     for (const height of this.#unanswered.keys()) if (!asked.has(height)) this.#unanswered.delete(height);
   }
 
+  /** Returns "gone" for a block whose events a session waits for no longer. */
+  #givenUp({ session, search }: Progress, heightBlocks: bigint): "gone" | undefined {
+    const { absentAtBlocks, isIncomplete } = search;
+    if (absentAtBlocks === undefined) return undefined;
+    const queries = this.#unanswered.get(heightBlocks)?.queries ?? 0;
+    if (queries < (isIncomplete === true ? MAX_FURTHER_QUERIES : MAX_RESULT_QUERIES)) return undefined;
+    this.#modules.log.error(
+      { session: session.name, heightBlocks, queries },
+      "the events of a block cannot be read: the settlement of a session may be in it, and counts as unknown",
+    );
+    return "gone";
+  }
+
   /**
    * Queries single claims of sessions whose blocks are read nearly to the newest, as those that the node does not keep are missing
-   * for some blocks. A list without a claim proves nothing: its pages are of several states, and it may be cut.
+   * for some blocks, or whose next block cannot be read. Each has its turn, whatever the node answers to another. A list without a claim proves nothing: its pages are of several states, and it may be cut.
    */
   async #confirmAbsence(searching: readonly Progress[], newestBlocks: bigint): Promise<void> {
     const { queries, signal, log } = this.#modules;
@@ -159,15 +192,26 @@ export class SettlementSearches {
       ({ outcome, search: { absentAtBlocks, readToBlocks } }) =>
         outcome === undefined &&
         absentAtBlocks === undefined &&
-        readToBlocks + MISSING_RESULTS_BLOCKS + 1n >= newestBlocks,
+        (readToBlocks + MISSING_RESULTS_BLOCKS + 1n >= newestBlocks || this.#unanswered.has(readToBlocks + 1n)),
     );
-    for (const progress of candidates.slice(0, MAX_CLAIM_QUERIES)) {
-      if (signal.aborted) return;
+    const byName = new Map(candidates.map((progress) => [progress.session.name, progress]));
+    const queried = new Set([...this.#queried].filter((name) => byName.has(name)));
+    const inOrder = [
+      ...candidates.filter(({ session: { name } }) => !queried.has(name)),
+      ...[...queried].flatMap((name) => byName.get(name) ?? []),
+    ];
+    this.#queried = queried;
+    let failures = 0;
+    for (const progress of inOrder.slice(0, MAX_CLAIM_QUERIES)) {
+      if (signal.aborted || failures >= MAX_FAILED_QUERIES) return;
+      queried.delete(progress.session.name);
+      queried.add(progress.session.name);
       const { operatorAddress, header } = progress.session.head;
       const answer = await queries.sessionClaim(operatorAddress, header.sessionId, signal);
       if (!answer.ok) {
         log.warn({ session: progress.session.name, text: answer.text }, "a claim cannot be queried");
-        return;
+        failures++;
+        continue;
       }
       const { claim, heightBlocks } = answer.value;
       if (heightBlocks < settlementHeightOf(progress)) continue;
@@ -180,9 +224,13 @@ export class SettlementSearches {
   async #settlementsAt(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
     const settlements = await this.#querySettlements(heightBlocks, newestBlocks);
     if (settlements === undefined) {
-      const pausedBlocks = this.#unanswered.get(heightBlocks)?.pauseBlocks ?? 0n;
-      const pauseBlocks = min(pausedBlocks * 2n || 1n, MAX_PAUSE_BLOCKS);
-      this.#unanswered.set(heightBlocks, { pauseBlocks, againAtBlocks: newestBlocks + pauseBlocks });
+      const { queries, pauseBlocks: lastBlocks } = this.#unanswered.get(heightBlocks) ?? {
+        queries: 0,
+        pauseBlocks: 0n,
+      };
+      const pauseBlocks = min(lastBlocks * 2n || 1n, MAX_PAUSE_BLOCKS);
+      const againAtBlocks = newestBlocks + pauseBlocks;
+      this.#unanswered.set(heightBlocks, { queries: queries + 1, pauseBlocks, againAtBlocks });
     } else this.#unanswered.delete(heightBlocks);
     return settlements;
   }

@@ -37,9 +37,13 @@ export const LOG_FILE = "relays.log";
 export const STATE_FILE = "session.json";
 const DAMAGED_STATE =
   "the state file of a session cannot be read; its relay log is used where it is there, and the folder is kept";
-const MAX_PROOF_BYTES = 1_000_000;
-/** A node's mempool accepts transactions of a megabyte; the rest is for the digests beside the leaf. */
-export const MAX_RELAY_BYTES = 917_504;
+/** Bytes of a proof above which it is made without what its verification does not need: a byte of it costs forty gas. */
+const MAX_WHOLE_PROOF_BYTES = 100_000;
+/**
+ * A node's RPC accepts a body of 1,000,000 bytes (`max_body_bytes` of CometBFT), and a transaction is in it as base64: 750,000 bytes.
+ * The remaining ones are for the digests beside the leaf.
+ */
+export const MAX_RELAY_BYTES = 720_000;
 const DIGESTS_AT_ONCE = 1_000;
 /** The trie's most: about a gigabyte. */
 const MAX_RELAYS = 4_000_000;
@@ -335,7 +339,7 @@ export class SessionEvidence {
     try {
       const proof = trie.proveClosest(path);
       const encoded = encodeClosestProof(proof);
-      if (encoded.length <= MAX_PROOF_BYTES) return encoded;
+      if (encoded.length <= MAX_WHOLE_PROOF_BYTES) return encoded;
       // What the leaf's sibling hashes is another relay, and is not needed to verify.
       const { closestProof } = proof;
       const bare = closestProof === undefined ? undefined : { ...closestProof, siblingData: undefined };

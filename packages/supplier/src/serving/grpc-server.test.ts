@@ -193,10 +193,10 @@ suite("relays over gRPC", () => {
 
   test("messages that never end fill no memory: they are bounded together with those of HTTP", async () => {
     await using backEnd = await echo();
-    await using rig = await servingRig(backEnd.url, { options: { maxBodyBytes: 2_000_000 } });
+    await using rig = await servingRig(backEnd.url, { options: { maxBodyBytes: 1_600_000 } });
     using client = rawClient(rig.url);
     const statuses: string[] = [];
-    for (let i = 0; i < 20; i++) void client.begin(900_000, 890_000).then((found) => statuses.push(found));
+    for (let i = 0; i < 20; i++) void client.begin(700_000, 690_000).then((found) => statuses.push(found));
     // Two have room.
     await eventually("the end of those without room", () => statuses.length >= 18);
     assert.deepEqual(
@@ -207,27 +207,27 @@ suite("relays over gRPC", () => {
       rig.refused,
       Array.from({ length: 18 }, () => "overloaded"),
     );
-    const large = rig.sign(jsonRpcPayload("x".repeat(800_000)));
+    const large = rig.sign(jsonRpcPayload("x".repeat(600_000)));
     assert.equal((await rig.send(large)).status, 503);
     client[Symbol.dispose]();
     // What they held is free again.
     await eventually("room", async () => (await rig.send(large)).status === 200);
     using next = relayClient(rig.url);
-    assert.equal((await next.call(rig.sign(jsonRpcPayload("x".repeat(800_000))), "3")).code, status.OK);
+    assert.equal((await next.call(rig.sign(jsonRpcPayload("x".repeat(600_000))), "3")).code, status.OK);
   });
 
   test("a message has the time of a request over HTTP; what has come of it is free again after that", async () => {
     await using backEnd = await echo();
-    const options = { maxBodyBytes: 1_000_000, requestTimeoutMs: 100 };
+    const options = { maxBodyBytes: 800_000, requestTimeoutMs: 100 };
     await using rig = await servingRig(backEnd.url, { options });
     using client = rawClient(rig.url);
-    for (const sent of [0, 3, 890_000]) {
-      assert.equal(await client.begin(900_000, sent), String(status.DEADLINE_EXCEEDED), `${sent} bytes`);
+    for (const sent of [0, 3, 690_000]) {
+      assert.equal(await client.begin(700_000, sent), String(status.DEADLINE_EXCEEDED), `${sent} bytes`);
     }
     // On a slow machine a request may take longer than that.
     await eventually(
       "room",
-      async () => (await rig.send(rig.sign(jsonRpcPayload("x".repeat(800_000))))).status === 200,
+      async () => (await rig.send(rig.sign(jsonRpcPayload("x".repeat(600_000))))).status === 200,
     );
   });
 

@@ -102,6 +102,8 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         retryForMs: RETRY_FOR_MS,
         maxAnswerBytes: MAX_ANSWER_BYTES,
+        // Answers are shown from their text. The values of one may be millions, and hold up all other calls.
+        maxParsedValues: 0,
       }),
   };
 }

@@ -6,7 +6,7 @@ import { type CommandContext, outputOf } from "../../cli/context.ts";
 import { interruption } from "../../cli/interruption.ts";
 import { failureOf, type OpenResult, type Output, prettyJson } from "../../cli/output.ts";
 import { askYes, canAsk } from "../../cli/question.ts";
-import { outputFlushed, printError } from "../../cli/terminal.ts";
+import { flushOutput, printError } from "../../cli/terminal.ts";
 import { openCallJournal } from "./journal.ts";
 import { assertServed, exampleOf, listedPriceBelow } from "./listing.ts";
 import {
@@ -16,6 +16,8 @@ import {
   balanceLine,
   CHARGED,
   factLines,
+  LOST,
+  lostLines,
   openResult,
   payCommandLine,
   priceText,
@@ -120,17 +122,16 @@ function show(result: PurchaseResult, { output, journal, again }: Shown): OpenRe
     ...result,
     // It names nothing outside of this process.
     ...(result.kind === "free" ? {} : { resultId: undefined }),
-    ...(answer === undefined ? {} : { [answer.key]: undefined }),
+    ...(result.kind === "bought" ? { envelope: undefined, answerText: undefined } : {}),
+    ...(result.kind === "free" ? { answer: undefined, answerText: undefined } : {}),
     ...next,
   });
   for (const line of factLines(result)) output.line(line);
   if (result.kind === "refused" && !output.json) {
     printError(`${whatNext(result, again(payment)).join("\n")}\n`);
   }
-  if (answer !== undefined) {
-    document.add(answer.key, answer.value);
-    for (const line of answerLines(result)) output.line(line);
-  }
+  if (answer !== undefined) document.addJson(answer.key, answer.json);
+  for (const line of answerLines(result)) output.line(line);
   return document;
 }
 
@@ -257,8 +258,7 @@ async function buy(
   using document = show(result, shown);
   outcome = { exitCode: exitCodeOf(result), document };
   context.exitWith(outcome.exitCode);
-  if (result.kind === "free") return;
-  if (!signal.aborted) {
+  if (result.kind !== "free" && !signal.aborted) {
     const remaining = await balance(result.price, signal);
     document.add("balance", remaining);
     if (remaining !== undefined) output.line(balanceLine(remaining));
@@ -266,7 +266,15 @@ async function buy(
   isWritten = true;
   document[Symbol.dispose]();
   // Killed before that, the same call shows the same again, and pays nothing for it.
-  if (result.resultId !== undefined && (await outputFlushed())) await client.acknowledge(result.resultId);
+  const fault = await flushOutput();
+  if (fault === undefined) {
+    if (result.kind !== "free" && result.resultId !== undefined) await client.acknowledge(result.resultId);
+    return;
+  }
+  if (outcome.exitCode === 0) context.exitWith(LOST);
+  const lines = lostLines(result, fault, shown.again);
+  // For people a refusal is on the error output already.
+  printError(`${(result.kind === "refused" && !output.json ? lines.slice(0, 1) : lines).join("\n")}\n`);
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */

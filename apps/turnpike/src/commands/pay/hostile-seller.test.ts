@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -37,6 +37,9 @@ const buyerOf = (seller: HostileSeller) => {
     journalFolder: join(state, "turnpike", "pay"),
   };
 };
+
+/** A device that is full is of Linux alone. */
+const FULL_DISK = { skip: !existsSync("/dev/full") };
 
 const CALL = ["pay", "eth", '{"method":"eth_blockNumber"}'];
 
@@ -136,6 +139,71 @@ suite("turnpike pay, against a hostile seller", { concurrency: 4 }, () => {
     const json = await run([...CALL, "--rpc", node.url, "--json"], env);
     const members = Object.keys(JSON.parse(json.out) as object);
     assert.deepEqual(members.slice(-2), ["envelope", "balance"]);
+  });
+
+  test("attack: numbers beyond doubles and repeated keys are shown as they were sent, with --json and without", async () => {
+    const data = '{"slot": 12345678901234567890, "lamports":9007199254740993,\n"x":1e999,"a":1,"a":2}';
+    await using seller = await startHostileSeller({ kind: "answer", paid: ({ sell }) => sell(data) });
+    const { env } = buyerOf(seller);
+    const { out } = await run(CALL, env);
+    const lines = ['"slot": 12345678901234567890', '"lamports": 9007199254740993', '"x": 1e999', '"a": 1', '"a": 2'];
+    assert.ok(out.includes(`  "data": {\n    ${lines.join(",\n    ")}\n  }\n}`), out);
+    const json = await run([...CALL, "--json"], env);
+    assert.ok(json.out.includes(`"data":${data.replace(/\s/g, "")}}`), json.out);
+    assert.equal(json.out.split("\n").length, 2, "one line");
+    assert.equal((JSON.parse(json.out) as Facts).state, "charged");
+  });
+
+  /** Runs the call in a shell, which does something with its standard output. */
+  const runInShell = async (env: Record<string, string>, more: string) => {
+    const command = [process.execPath, COMMAND_FILE, ...CALL].map((argument) => `'${argument}'`).join(" ");
+    const child = spawn("bash", ["-o", "pipefail", "-c", `${command} ${more}`], {
+      env: { ...env, PATH: process.env.PATH ?? "" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
+    return { code: code as number, out, err };
+  };
+
+  for (const [name, more] of [
+    ["a full disk", "> /dev/full"],
+    ["a full disk, with --json", "--json > /dev/full"],
+    ["a reader that ends early", "| head -1"],
+  ] as const) {
+    test(
+      `attack: output that is lost to ${name} is no success: exit code 7, and the same command gets the answer`,
+      FULL_DISK,
+      async () => {
+        await using seller = await startHostileSeller({
+          kind: "answer",
+          paid: ({ sell }) => sell(`"${"a".repeat(2e6)}"`),
+        });
+        const { env, journals } = buyerOf(seller);
+        const lost = await runInShell(env, more);
+        assert.equal(lost.code, 7, lost.err);
+        assert.match(
+          lost.err,
+          /^The output could not be written \((?:ENOSPC|EPIPE)\)\. 0\.005000 USD was charged, once\./m,
+        );
+        assert.ok(
+          lost.err.includes("\nnpx turnpike pay eth ") && lost.err.includes(seller.presentations[0]?.header ?? "?"),
+        );
+        assert.equal(journals().length, 2);
+        const { code, out } = await run(CALL, env);
+        assert.deepEqual([code, /^resumed /m.test(out), journals().length], [0, true, 0]);
+        assert.deepEqual([seller.signatures().length, seller.chain.chargedUnits()], [1, 5_000n]);
+      },
+    );
+  }
+
+  test("attack: a refusal whose document is lost names its charge on the error output", FULL_DISK, async () => {
+    await using seller = await startHostileSeller(SELLER_MODES["receipt-none"]);
+    const { env } = buyerOf(seller);
+    const { code, err } = await runInShell(env, "--json > /dev/full");
+    assert.equal(code, 5);
+    assert.match(err, /^The output could not be written \(ENOSPC\)\.$/m);
+    assert.match(err, /^0\.005000 USD may have been charged, once\./m);
+    assert.ok(err.includes(`--payment ${seller.presentations[0]?.header}`));
   });
 
   test("the default journal is the user's alone, of mode 0600, and --no-journal writes none", async () => {

@@ -1,7 +1,6 @@
-import { cutText, visibleText } from "@turnpike/base";
+import { cutText, indentJson, visibleText } from "@turnpike/base";
 import type { Price, PurchaseReceipt, PurchaseResult, SignedCall } from "@turnpike/client";
 import { readableMessage } from "../../cli/field-text.ts";
-import { prettyJson } from "../../cli/output.ts";
 
 /** Exit code of a refusal whose outcome is known. */
 export const REFUSED = 4;
@@ -9,6 +8,8 @@ export const REFUSED = 4;
 export const UNKNOWN = 5;
 /** Exit code of a payment that was taken, or may have been, without an answer for it. */
 export const CHARGED = 6;
+/** Exit code of an answer that could not be written. */
+export const LOST = 7;
 
 /** What a payer still has. */
 export interface Balance {
@@ -63,16 +64,15 @@ export function factLines(result: PurchaseResult): string[] {
   ];
 }
 
-/** A result's answer; undefined where it has none. */
-export function answerOf(result: PurchaseResult): { readonly key: string; readonly value: unknown } | undefined {
-  if (result.kind === "bought") return { key: "envelope", value: result.envelope };
-  return result.kind === "free" ? { key: "answer", value: result.answer } : undefined;
+/** JSON of a result's answer, as it was sent; undefined where it has none. */
+export function answerOf(result: PurchaseResult): { readonly key: string; readonly json: string } | undefined {
+  if (result.kind === "refused" || result.answerText === undefined) return undefined;
+  return { key: result.kind === "bought" ? "envelope" : "answer", json: result.answerText };
 }
 
 /** The answer of a result, on standard output. */
 export function answerLines(result: PurchaseResult): string[] {
-  const answer = answerOf(result);
-  return answer === undefined ? [] : [`answer   ${prettyJson(answer.value ?? null)}`];
+  return result.kind === "refused" ? [] : [`answer   ${indentJson(answerOf(result)?.json ?? "null")}`];
 }
 
 /** The balance, on standard output. */
@@ -116,6 +116,20 @@ export function whatNext(refused: Refused, again: string): string[] {
   if (open) return [...lines, "To ask again for the same payment, never with a new one:", again];
   if (!retryable) return lines;
   return [...lines, "The payment is good until it expires. To present the same one again:", again];
+}
+
+/** Lines for the error output where standard output was lost: the charge, and how to get the answer. */
+export function lostLines(
+  result: PurchaseResult,
+  fault: string,
+  again: (payment: string | undefined) => string,
+): string[] {
+  const lost = `The output could not be written (${fault}).`;
+  if (result.kind === "free") return [lost];
+  if (result.kind === "refused") return [lost, ...whatNext(result, again(result.payment))];
+  const { usd, payment } = result;
+  const charge = `${usd === undefined ? "The payment" : `${usd} USD`} was charged, once.`;
+  return [`${lost} ${charge}`, "To get the answer for the same payment, never with a new one:", again(payment)];
 }
 
 /** A word as a shell reads it: with an octal escape for each byte that is not printable ASCII, and for `!`, of histories. */

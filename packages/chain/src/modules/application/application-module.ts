@@ -8,7 +8,7 @@ import { parsedRecord } from "../../state/parsed.ts";
 import { STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
 import { delegateToGateway, delegationFault, undelegateFromGateway } from "./delegating.ts";
-import { endApplicationsBlock } from "./end-block.ts";
+import { endApplicationsBlock, UNFINISHED_LISTS } from "./end-block.ts";
 import { APPLICATION } from "./errors.ts";
 import { applicationParamMessages, applicationParamsFault } from "./params.ts";
 import { APPLICATION_QUERIES } from "./queries.ts";
@@ -50,10 +50,7 @@ function applicationFault(app: application.Application): string | undefined {
   const left = Object.values(app.pendingUndelegations).flatMap(({ gatewayAddresses }) => gatewayAddresses);
   const gateways = [...app.delegateeGatewayAddresses, ...left];
   const gateway = gateways.find((address) => addressFault(address) !== undefined);
-  const history = app.serviceConfigHistory.find(
-    ({ service, activationHeight, deactivationHeight }) =>
-      service === undefined || (deactivationHeight !== 0n && deactivationHeight <= activationHeight),
-  );
+  const history = app.serviceConfigHistory.find(({ service }) => service === undefined);
   // Settlement may have used up a stake, and a transfer of the real chain joins services: both must come back from an export.
   const usedUp = app.unstakeSessionEndHeight !== 0n && app.stake?.denom === STAKE_DENOM && app.stake.amount === "0";
   const services = app.serviceConfigs.length < 2 ? [app.serviceConfigs] : app.serviceConfigs.map((one) => [one]);
@@ -140,6 +137,7 @@ export function applicationModule({ authority }: ApplicationOptions): Module {
           params: getApplicationParams(ctx),
           applicationList: [...applications.entries(ctx)].map(([, app]) => app),
         }),
+      lists: UNFINISHED_LISTS,
     }),
     endBlock: endApplicationsBlock,
   };

@@ -4,13 +4,30 @@ import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { application, gateway } from "@turnpike/proto";
 import { actorsChain } from "../../../test/actors.ts";
+import { CountedReads } from "../../../test/counted-reads.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addApplication, addGateway } from "../../../test/staked.ts";
+import { failedParts } from "../../state/block-parts.ts";
 import type { ChainEvent } from "../../state/context.ts";
 import { Overlay, type StateReads } from "../../state/overlay.ts";
 import { getBalance } from "../bank/balances.ts";
-import { getGateway } from "../gateway/state.ts";
-import { getApplication, setApplication } from "./state.ts";
+import {
+  formerUnstaking as formerGateways,
+  getGateway,
+  undelegatingGateways,
+  unstakingGateways,
+} from "../gateway/state.ts";
+import { MAX_UNDELEGATIONS_PER_BLOCK } from "./end-block.ts";
+import {
+  delegations,
+  formerTransferring,
+  formerUnstaking,
+  getApplication,
+  setApplication,
+  transferringApplications,
+  undelegations,
+  unstakingApplications,
+} from "./state.ts";
 
 const GATEWAY1 = "pokt1fxqmtx5vdjva6xtslcafahgvgfhhex83jwh3m3";
 const GATEWAY2 = "pokt1pu59535ha83glfqyjxx2csqygwulylcj3nm5xe";
@@ -173,6 +190,90 @@ suite("blocks of applications and gateways", () => {
     assert.ok(getApplication(chain.ctx, APP4));
   });
 
+  test("a state of an earlier version, whose indexes have no heights, pays out and moves at the same heights", () => {
+    const chain = actorsChain(1551n);
+    const { ctx } = chain;
+    addApplication(ctx, { address: APP6, stakeUpokt: 7n, serviceId: "a", unstakeSessionEndHeight: 1550n });
+    const transfer = { destinationAddress: APP5, sessionEndHeight: 1550n };
+    addApplication(ctx, { address: APP4, stakeUpokt: 5n, serviceId: "a", transfer, gateways: [GATEWAY3] });
+    addGateway(ctx, GATEWAY3, 1_000_000n, 1560n);
+    for (const index of [unstakingApplications, transferringApplications, unstakingGateways, undelegatingGateways]) {
+      for (const [key] of index.entries(ctx)) index.remove(ctx, key);
+    }
+    const nothing = new Uint8Array(0);
+    formerUnstaking.set(ctx, APP6, nothing);
+    formerTransferring.set(ctx, APP4, nothing);
+    formerGateways.set(ctx, GATEWAY3, nothing);
+    chain.endBlock();
+    const former = [formerUnstaking, formerTransferring, formerGateways].flatMap((index) => [...index.entries(ctx)]);
+    assert.deepEqual(former, []);
+    const ends = [...chain.endBlocksTo(1570n)].flatMap(([height, events]) =>
+      events.filter(({ type }) => type.startsWith("pocket.")).map(({ type }) => [height, type]),
+    );
+    assert.deepEqual(ends, [
+      [1570n, "pocket.gateway.EventGatewayUnbondingEnd"],
+      [1570n, "pocket.application.EventApplicationUnbondingEnd"],
+      [1570n, "pocket.application.EventTransferEnd"],
+    ]);
+  });
+
+  test("a delegation that could not be ended is ended in a later session, also when the gateway is gone", () => {
+    const chain = actorsChain(5n);
+    const { ctx } = chain;
+    addGateway(ctx, GATEWAY1, 1_000_000n, 10n);
+    const app = addApplication(ctx, { address: APP4, stakeUpokt: 5n, serviceId: "a", gateways: [GATEWAY1] });
+    chain.endBlocksTo(10n);
+    const record = Buffer.from(`application/\x01${APP4}/`);
+    const faulty: StateReads = {
+      get(key) {
+        if (record.equals(key)) throw new TypeError("a fault of the program");
+        return chain.state.get(key);
+      },
+      range: (options) => chain.state.range(options),
+    };
+    const { changes, events } = chain.machine.runBlock(new Overlay(faulty), chain.block, []);
+    const failed = failedParts(events).map(({ part, item }) => [part, item]);
+    assert.deepEqual(failed, [["undelegation", `${APP4}/${GATEWAY1}`]]);
+    for (const [key, value] of changes) {
+      if (value === undefined) chain.state.delete(key);
+      else chain.state.set(key, value);
+    }
+    chain.endBlocksTo(20n);
+    assert.equal(getGateway(ctx, GATEWAY1), undefined);
+    assert.deepEqual(getApplication(ctx, APP4)?.delegateeGatewayAddresses, app.delegateeGatewayAddresses);
+    chain.endBlock();
+    assert.deepEqual(getApplication(ctx, APP4)?.delegateeGatewayAddresses, []);
+    assert.deepEqual([...undelegatingGateways.entries(ctx)], []);
+  });
+
+  test("attack: the delegations of a gateway with thousands of applications end, and are pruned, in several blocks", () => {
+    const chain = actorsChain(5n);
+    const { ctx } = chain;
+    const count = 2 * MAX_UNDELEGATIONS_PER_BLOCK + 1;
+    addGateway(ctx, GATEWAY1, 1_000_000n, 10n);
+    for (let i = 0; i < count; i++) {
+      addApplication(ctx, { address: `${APP4}${i}`, stakeUpokt: 5n, serviceId: "a", gateways: [GATEWAY1] });
+    }
+    const lengthsAt = (heights: readonly bigint[]): [number, number][] =>
+      heights.map((height) => {
+        chain.endBlocksTo(height);
+        return [[...delegations.entries(ctx)].length, [...undelegations.entries(ctx)].length];
+      });
+    assert.deepEqual(lengthsAt([10n, 11n, 12n, 13n]), [
+      [count, 0],
+      [count - MAX_UNDELEGATIONS_PER_BLOCK, MAX_UNDELEGATIONS_PER_BLOCK],
+      [1, count - 1],
+      [0, count],
+    ]);
+    assert.deepEqual(lengthsAt([41n, 42n, 43n, 44n]), [
+      [0, count],
+      [0, count - MAX_UNDELEGATIONS_PER_BLOCK],
+      [0, 1],
+      [0, 0],
+    ]);
+    assert.deepEqual([...undelegatingGateways.entries(ctx)], []);
+  });
+
   test("the end of a block reads no more when there are more applications", () => {
     const readsWith = (count: number): number => {
       const chain = actorsChain(10n);
@@ -180,21 +281,9 @@ suite("blocks of applications and gateways", () => {
       for (let i = 0; i < count; i++) {
         addApplication(chain.ctx, { address: `${APP4}${i}`, stakeUpokt: 5n, serviceId: "a", gateways: [GATEWAY1] });
       }
-      let reads = 0;
-      const counting: StateReads = {
-        get(key) {
-          reads++;
-          return chain.state.get(key);
-        },
-        *range(options) {
-          for (const entry of chain.state.range(options)) {
-            reads++;
-            yield entry;
-          }
-        },
-      };
-      chain.machine.runBlock(new Overlay(counting), chain.block, []);
-      return reads;
+      const counted = new CountedReads(chain.state);
+      chain.machine.runBlock(new Overlay(counted), chain.block, []);
+      return counted.reads;
     };
     assert.equal(readsWith(300), readsWith(3));
   });

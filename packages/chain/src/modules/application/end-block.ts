@@ -2,8 +2,6 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { application } from "@turnpike/proto";
 import {
   isGatewayActive,
-  isSessionEnd,
-  isSessionStart,
   transferEndHeight,
   unbondingEndHeight,
   undelegationRetentionBlocks,
@@ -11,20 +9,25 @@ import {
 import { accountBytes } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
+import { firstOf } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
-import { MAX_UNBONDING_BYTES, withinEventBytes } from "../../state/event-bytes.ts";
+import type { GenesisList } from "../../state/module.ts";
 import type { Parsed } from "../../state/parsed.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { getUnstakingGateways } from "../gateway/state.ts";
+import { getGateway, undelegatingGateways } from "../gateway/state.ts";
 import { applicationsWithDueClaims } from "../proof/unsettled-claims.ts";
-import { settlementHeightAt } from "../shared/settlement-heights.ts";
-import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
+import { type DueItem, type QueueKey, SessionEndQueue } from "../shared/session-end-queue.ts";
+import { getSharedParams, getSharedParamsAt, sessionEnd } from "../shared/state.ts";
 import { undelegated } from "./delegating.ts";
 import {
   APPLICATION_MODULE,
   delegations,
+  enterTransferring,
+  enterUnstaking,
+  formerTransferring,
+  formerUnstaking,
   getApplication,
   minApplicationStakeUpokt,
   removeApplication,
@@ -32,29 +35,66 @@ import {
   stakeUpokt,
   transferringApplications,
   undelegations,
+  unfinishedTransfers,
+  unfinishedUnbonding,
   unstakingApplications,
 } from "./state.ts";
 import { endTransfer } from "./transferring.ts";
 
-// What an index names is collected before anything is written, for the writes change the index.
-function named(ctx: Context, addresses: readonly string[]): Parsed<application.Application>[] {
-  return [...new Set(addresses)].flatMap((address) => getApplication(ctx, address) ?? []);
+/**
+ * Maximum number of applications whose delegations a block ends, and from whose records it prunes: a gateway that leaves may have any
+ * number of them, and no gas pays for it. The next blocks go on with the others.
+ */
+export const MAX_UNDELEGATIONS_PER_BLOCK = 2_000;
+
+/** Ends delegations to a gateway, up to a maximum; returns the number of those that it tried. */
+function endDelegations(ctx: Context, [since, gateway]: QueueKey, maximum: number): number {
+  const within = endedTextCodec.encode(gateway);
+  // Collected before anything is written: what ends leaves the index.
+  const delegating = firstOf(delegations.entries(ctx, { within }), maximum).map(([[, address]]) => address);
+  let failed = 0;
+  for (const address of delegating) {
+    const { ok } = runPart(ctx, { part: "undelegation", item: `${address}/${gateway}` }, (branch) => {
+      const app = getApplication(branch, address);
+      if (app !== undefined) setApplication(branch, undelegated(branch, app, gateway));
+    });
+    if (!ok) failed++;
+  }
+  if (failed === 0 && delegating.length === maximum) return maximum;
+  undelegatingGateways.remove(ctx, [since, gateway]);
+  // What fails is retried in the first block of the next session.
+  if (failed > 0) undelegatingGateways.set(ctx, [sessionEnd(ctx), gateway], new Uint8Array(0));
+  return delegating.length;
 }
 
-/**
- * Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). A gateway's last block is
- * a session's last, so that the first block of a session finds all of them; the others need not read every gateway that unbonds.
- */
+/** Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go), the oldest first. */
 function undelegateFromUnbonding(ctx: Context): void {
-  if (!isSessionStart(getSharedParams(ctx), ctx.block.heightBlocks)) return;
-  for (const gateway of getUnstakingGateways(ctx)) {
-    if (isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) continue;
-    const within = endedTextCodec.encode(gateway.address);
-    const delegating = [...delegations.entries(ctx, { within })].map(([[, address]]) => address);
-    for (const app of named(ctx, delegating)) {
-      const part = { part: "undelegation", item: `${app.address}/${gateway.address}` } as const;
-      runPart(ctx, part, (branch) => setApplication(branch, undelegated(branch, app, gateway.address)));
+  const height = ctx.block.heightBlocks;
+  let remaining = MAX_UNDELEGATIONS_PER_BLOCK;
+  const due = firstOf(undelegatingGateways.entries(ctx, { to: uint64Codec.encode(height) }), remaining);
+  for (const [key] of due) {
+    if (remaining <= 0) return;
+    const gateway = getGateway(ctx, key[1]);
+    if (gateway !== undefined && isGatewayActive(gateway.unstakeSessionEndHeight, height)) {
+      // It was staked anew while a delegation to it waited to be ended again.
+      undelegatingGateways.remove(ctx, key);
+      continue;
     }
+    remaining -= endDelegations(ctx, key, remaining);
+  }
+}
+
+/** Applications with an undelegation that no ring of a session can need any more, the oldest undelegations first. */
+function* applicationsToPrune(ctx: Context, isNeeded: (height: bigint) => boolean, to: bigint): Generator<string> {
+  let from = 0n;
+  for (;;) {
+    const range = { from: uint64Codec.encode(from), to: uint64Codec.encode(to) };
+    const height = firstOf(undelegations.entries(ctx, range), 1)[0]?.[0][0];
+    if (height === undefined) return;
+    if (!isNeeded(height)) {
+      for (const [[, address]] of undelegations.entries(ctx, { within: uint64Codec.encode(height) })) yield address;
+    }
+    from = height + 1n;
   }
 }
 
@@ -68,16 +108,45 @@ function pruneUndelegations(ctx: Context): void {
   const isNeeded = (height: bigint): boolean =>
     height >= now - today || height >= now - undelegationRetentionBlocks(getSharedParamsAt(ctx, height));
   if (now - today <= 0n) return;
-  const due = [...undelegations.entries(ctx, { to: uint64Codec.encode(now - today) })].map(([[, address]]) => address);
-  for (const app of named(ctx, due)) {
-    const kept = Object.entries(app.pendingUndelegations).filter(([height]) => isNeeded(BigInt(height)));
-    if (kept.length === Object.keys(app.pendingUndelegations).length) continue;
-    setApplication(ctx, { ...app, pendingUndelegations: Object.fromEntries(kept) });
+  // Collected before anything is written: what is pruned leaves the index.
+  for (const address of firstOf(applicationsToPrune(ctx, isNeeded, now - today), MAX_UNDELEGATIONS_PER_BLOCK)) {
+    const app = getApplication(ctx, address);
+    if (app === undefined) continue;
+    const needed = Object.entries(app.pendingUndelegations).filter(([height]) => isNeeded(BigInt(height)));
+    if (needed.length === Object.keys(app.pendingUndelegations).length) continue;
+    setApplication(ctx, { ...app, pendingUndelegations: Object.fromEntries(needed) });
   }
 }
 
-function unbond(ctx: Context, app: Parsed<application.Application>, unbondingHeight: bigint): void {
-  const sessionEndHeight = ctx.block.heightBlocks;
+const unbondings = new SessionEndQueue({
+  entries: unstakingApplications,
+  unfinished: unfinishedUnbonding,
+  former: formerUnstaking,
+  enter: enterUnstaking,
+  // By the parameters at the unstaking (x/application/keeper/unbond_applications.go).
+  endHeight: (params, since) => unbondingEndHeight("application", params, since),
+  waitsForSettlement: true,
+});
+
+const transfers = new SessionEndQueue({
+  entries: transferringApplications,
+  unfinished: unfinishedTransfers,
+  former: formerTransferring,
+  enter: enterTransferring,
+  // By the parameters of the last session: by today's, as on the real chain (x/application/keeper/transfer_applications.go), shorter
+  // windows would move the application away from its claims.
+  endHeight: transferEndHeight,
+  waitsForSettlement: true,
+});
+
+/** Lists of a genesis that say how far blocks came in what a session's end begins. */
+export const UNFINISHED_LISTS: readonly GenesisList[] = [
+  unbondings.genesisList("unfinished_unbonding"),
+  transfers.genesisList("unfinished_transfers"),
+];
+
+function unbond(ctx: Context, app: Parsed<application.Application>, at: DueItem): void {
+  const { sessionEndHeight } = at;
   const amount = stakeUpokt(app);
   const stake = [{ denom: STAKE_DENOM, amount }];
   const sent = sendCoins(ctx, moduleAddressBytes(APPLICATION_MODULE), accountBytes(app.address), stake);
@@ -96,49 +165,35 @@ function unbond(ctx: Context, app: Parsed<application.Application>, unbondingHei
     application: app,
     reason: amount < minApplicationStakeUpokt(ctx) ? BELOW_MIN_STAKE : ELECTIVE,
     sessionEndHeight,
-    unbondingEndHeight: unbondingHeight,
+    unbondingEndHeight: at.endHeight,
   });
 }
 
-/**
- * Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go), and once the application's
- * last session is settled. Those above the maximum of a block go at the end of the next session, as transfers do.
- */
-function unbondApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
-  const unstaking = [...unstakingApplications.entries(ctx)].map(([address]) => address);
-  for (const app of withinEventBytes(ctx, named(ctx, unstaking), MAX_UNBONDING_BYTES)) {
-    const since = app.unstakeSessionEndHeight;
-    const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
-    if (endHeight > ctx.block.heightBlocks || withClaims.has(app.address)) continue;
-    if (settlementHeightAt(ctx, since) > ctx.block.heightBlocks) continue;
-    runPart(ctx, { part: "unbonding", item: app.address }, (branch) => unbond(branch, app, endHeight));
-  }
-}
-
-/**
- * Completes transfers whose sessions are settled (x/application/keeper/transfer_applications.go), by the parameters of the
- * last session: by today's, as on the real chain, shorter windows would move the application away from its claims.
- */
-function transferApplications(ctx: Context, withClaims: ReadonlySet<string>): void {
-  const moving = [...transferringApplications.entries(ctx)].map(([address]) => address);
-  for (const address of withinEventBytes(ctx, moving, MAX_UNBONDING_BYTES)) {
-    // Read anew: an earlier transfer of this block may have changed it.
-    const app = getApplication(ctx, address);
-    if (app?.pendingTransfer === undefined) continue;
-    const { sessionEndHeight } = app.pendingTransfer;
-    const endHeight = transferEndHeight(getSharedParamsAt(ctx, sessionEndHeight), sessionEndHeight);
-    if (ctx.block.heightBlocks < endHeight || withClaims.has(address)) continue;
-    if (settlementHeightAt(ctx, sessionEndHeight) > ctx.block.heightBlocks) continue;
-    runPart(ctx, { part: "transfer", item: address }, (branch) => endTransfer(branch, app, endHeight));
-  }
+/** Pays out stakes, and completes transfers, of applications whose last session is settled, in the real chain's order. */
+function endUnbondingAndTransfers(ctx: Context): void {
+  let withClaims: ReadonlySet<string> | undefined;
+  const waits = (address: string): boolean => {
+    withClaims ??= applicationsWithDueClaims(ctx);
+    return withClaims.has(address);
+  };
+  unbondings.run(ctx, (item) => {
+    if (waits(item.address)) return;
+    const app = getApplication(ctx, item.address);
+    if (app === undefined) return;
+    runPart(ctx, { part: "unbonding", item: item.address }, (branch) => unbond(branch, app, item));
+  });
+  transfers.run(ctx, (item) => {
+    if (waits(item.address)) return;
+    // Read here: an earlier transfer of this block may have changed it.
+    const app = getApplication(ctx, item.address);
+    if (app === undefined) return;
+    runPart(ctx, { part: "transfer", item: item.address }, (branch) => endTransfer(branch, app, item));
+  });
 }
 
 /** What happens to applications at the end of a block, in the real chain's order. */
 export function endApplicationsBlock(ctx: Context): undefined {
   undelegateFromUnbonding(ctx);
   pruneUndelegations(ctx);
-  if (!isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks)) return;
-  const withClaims = applicationsWithDueClaims(ctx);
-  unbondApplications(ctx, withClaims);
-  transferApplications(ctx, withClaims);
+  endUnbondingAndTransfers(ctx);
 }

@@ -8,10 +8,11 @@ import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { balances, getBalance, getSupply } from "../bank/balances.ts";
-import { gateways, unstakingGateways } from "../gateway/state.ts";
+import { gateways, getGateway, undelegatingGateways, unstakingGateways } from "../gateway/state.ts";
 import {
   applications,
   delegations,
+  getApplication,
   setApplication,
   transferringApplications,
   undelegations,
@@ -87,26 +88,22 @@ const keys = <K>(entries: Iterable<readonly [K, unknown]>): string[] => [...entr
 
 function checkIndexes(ctx: Context): void {
   const apps = [...applications.entries(ctx)].map(([, app]) => app);
-  const those = (keep: (app: application.Application) => boolean): string[] =>
-    apps
-      .filter(keep)
-      .map(({ address }) => address)
-      .sort();
+  const bySession = (records: readonly { address: string }[], sinceOf: (address: string) => bigint | undefined) =>
+    records.flatMap(({ address }) => (sinceOf(address) ? [`${sinceOf(address)},${address}`] : [])).sort();
   assert.deepEqual(
     keys(unstakingApplications.entries(ctx)),
-    those((app) => app.unstakeSessionEndHeight !== 0n),
+    bySession(apps, (address) => getApplication(ctx, address)?.unstakeSessionEndHeight),
   );
   assert.deepEqual(
     keys(transferringApplications.entries(ctx)),
-    those((app) => app.pendingTransfer !== undefined),
+    bySession(apps, (address) => getApplication(ctx, address)?.pendingTransfer?.sessionEndHeight),
   );
   const delegated = apps.flatMap((app) => app.delegateeGatewayAddresses.map((one) => `${one},${app.address}`));
   assert.deepEqual(keys(delegations.entries(ctx)), delegated.sort());
   const left = apps.flatMap((app) => Object.keys(app.pendingUndelegations).map((height) => `${height},${app.address}`));
   assert.deepEqual(keys(undelegations.entries(ctx)), left.sort());
-  const unstaking = [...gateways.entries(ctx)].flatMap(([address, one]) =>
-    one.unstakeSessionEndHeight === 0n ? [] : [address],
-  );
+  const staked = [...gateways.entries(ctx)].map(([, one]) => one);
+  const unstaking = bySession(staked, (address) => getGateway(ctx, address)?.unstakeSessionEndHeight);
   assert.deepEqual(keys(unstakingGateways.entries(ctx)), unstaking);
 }
 
@@ -142,6 +139,7 @@ suite("random histories of applications and gateways", () => {
         assert.deepEqual([...unstakingApplications.entries(chain.ctx)], []);
         assert.deepEqual([...undelegations.entries(chain.ctx)], []);
         assert.deepEqual([...unstakingGateways.entries(chain.ctx)], []);
+        assert.deepEqual([...undelegatingGateways.entries(chain.ctx)], []);
       }),
       { numRuns: 30, seed: 20_260_821 },
     );

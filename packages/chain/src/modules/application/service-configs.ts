@@ -49,9 +49,9 @@ export function withServices(
       : app.serviceConfigs.map((service) => update(service, 1n));
   // The real chain prunes nothing: what it costs is not the message's gas.
   const isOver = heightsBeforeUnsettled(unmetered(ctx));
-  // A second change in the same session replaces the first.
+  // A second change in the same session replaces the first. What begins later is of a chain that was exported, and begins anew.
   const earlier = history
-    .filter(({ service, activationHeight }) => service !== undefined && activationHeight !== from)
+    .filter(({ service, activationHeight }) => service !== undefined && activationHeight < from)
     .filter(({ deactivationHeight: end }) => end === 0n || !isOver(end - 1n))
     .map((one) => (one.deactivationHeight === 0n ? { ...one, deactivationHeight: from } : one));
   return { ...changed, serviceConfigHistory: [...earlier, ...services.map((service) => update(service, from))] };

@@ -13,6 +13,7 @@ import { type Context, unmetered } from "../../state/context.ts";
 import { iteratorGas, STORE_GAS, writeGas } from "../../state/gas.ts";
 import { type Parsed, recordCodec } from "../../state/parsed.ts";
 import { noteApplication } from "../session/history.ts";
+import { type QueueKey, unfinishedEndCodec } from "../shared/session-end-queue.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const APPLICATION_MODULE = "application";
@@ -42,15 +43,15 @@ export const applications = new Collection({
   value: recordCodec(application.ApplicationSchema),
   stored: { prefixBytes: "Application/address/".length },
 });
-/** Addresses of applications that are unbonding. */
-export const unstakingApplications = new Collection({
+/** Addresses of applications that are unbonding, as an earlier version wrote them; see {@link unstakingApplications}. */
+export const formerUnstaking = new Collection({
   module,
   prefix: Uint8Array.of(2),
   key: slashEndedTextCodec,
   value: rawCodec,
 });
-/** Addresses of applications that are being transferred. */
-export const transferringApplications = new Collection({
+/** Addresses of applications that are being transferred, as an earlier version wrote them. */
+export const formerTransferring = new Collection({
   module,
   prefix: Uint8Array.of(3),
   key: slashEndedTextCodec,
@@ -69,6 +70,34 @@ export const undelegations = new Collection({
   prefix: Uint8Array.of(5),
   key: pairCodec(uint64Codec, slashEndedTextCodec),
   value: rawCodec,
+});
+/** Applications that are unbonding, by the last height of the session in which that began. */
+export const unstakingApplications = new Collection({
+  module,
+  prefix: Uint8Array.of(6),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
+  value: rawCodec,
+});
+/** Applications that are being transferred, by the last height of the session in which that began. */
+export const transferringApplications = new Collection({
+  module,
+  prefix: Uint8Array.of(7),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
+  value: rawCodec,
+});
+/** Point that blocks reached in {@link unstakingApplications}, while some of a session's end remain. */
+export const unfinishedUnbonding = new Collection({
+  module,
+  prefix: Uint8Array.of(8),
+  key: noKey,
+  value: unfinishedEndCodec,
+});
+/** Point that blocks reached in {@link transferringApplications}, while some of a session's end remain. */
+export const unfinishedTransfers = new Collection({
+  module,
+  prefix: Uint8Array.of(9),
+  key: noKey,
+  value: unfinishedEndCodec,
 });
 
 /** The parameters. */
@@ -102,16 +131,46 @@ function mark<K>(ctx: Context, index: Collection<K, Uint8Array>, key: K, was: bo
   if (was && !is) index.remove(ctx, key);
 }
 
+/** Last height of the session in which an application's unbonding began; undefined when it does not unbond. */
+function unstakingSince(app: application.Application | undefined): bigint | undefined {
+  return app === undefined || app.unstakeSessionEndHeight === 0n ? undefined : app.unstakeSessionEndHeight;
+}
+
+/** Last height of the session in which an application's transfer began. */
+function transferringSince(app: application.Application | undefined): bigint | undefined {
+  return app?.pendingTransfer?.sessionEndHeight;
+}
+
+function markSession(
+  ctx: Context,
+  index: Collection<QueueKey, Uint8Array>,
+  address: string,
+  was: bigint | undefined,
+  is: bigint | undefined,
+): void {
+  if (was === is) return;
+  if (was !== undefined) index.remove(ctx, [was, address]);
+  if (is !== undefined) index.set(ctx, [is, address], NOTHING);
+}
+
+/** Enters an application of a state that an earlier version made into {@link unstakingApplications}. */
+export function enterUnstaking(ctx: Context, address: string): void {
+  markSession(ctx, unstakingApplications, address, undefined, unstakingSince(getApplication(ctx, address)));
+}
+
+/** As {@link enterUnstaking}, into {@link transferringApplications}. */
+export function enterTransferring(ctx: Context, address: string): void {
+  markSession(ctx, transferringApplications, address, undefined, transferringSince(getApplication(ctx, address)));
+}
+
 function keepIndexes(
   ctx: Context,
   address: string,
   old: application.Application | undefined,
   now: application.Application | undefined,
 ): void {
-  const unbonds = (app: typeof old): boolean => app !== undefined && app.unstakeSessionEndHeight !== 0n;
-  mark(ctx, unstakingApplications, address, unbonds(old), unbonds(now));
-  const moves = (app: typeof old): boolean => app?.pendingTransfer !== undefined;
-  mark(ctx, transferringApplications, address, moves(old), moves(now));
+  markSession(ctx, unstakingApplications, address, unstakingSince(old), unstakingSince(now));
+  markSession(ctx, transferringApplications, address, transferringSince(old), transferringSince(now));
   for (const gateway of new Set([...gatewaysOf(old), ...gatewaysOf(now)])) {
     mark(ctx, delegations, [gateway, address], gatewaysOf(old).includes(gateway), gatewaysOf(now).includes(gateway));
   }

@@ -8,6 +8,7 @@ import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { createParsed, type Parsed } from "../../state/parsed.ts";
 import { emit } from "../../state/typed-event.ts";
+import type { DueItem } from "../shared/session-end-queue.ts";
 import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
 import { getApplication, removeApplication, setApplication } from "./state.ts";
@@ -98,11 +99,10 @@ function transferEndFault(ctx: Context, source: App, destination: AccountAddress
  * the destination was staked in the meantime. Others begin transfers without the destination's consent, so that nothing of
  * theirs joins what its own key staked.
  */
-export function endTransfer(ctx: Context, source: App, endHeight: bigint): void {
+export function endTransfer(ctx: Context, source: App, { sessionEndHeight, endHeight }: DueItem): void {
   if (source.pendingTransfer === undefined) return;
   const { destinationAddress } = source.pendingTransfer;
   const sourceAddress = source.address;
-  const sessionEndHeight = sessionEnd(ctx);
   const error = transferEndFault(ctx, source, destinationAddress);
   if (error !== undefined) {
     const sourceApplication = { ...source, pendingTransfer: undefined };

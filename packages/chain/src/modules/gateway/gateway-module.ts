@@ -1,11 +1,10 @@
 import { AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, gateway } from "@turnpike/proto";
-import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
+import { unbondingEndHeight } from "@turnpike/protocol";
 import { accountBytes, addressFault } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
-import { MAX_UNBONDING_BYTES, withinEventBytes } from "../../state/event-bytes.ts";
 import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
 import { type Parsed, parsedRecord } from "../../state/parsed.ts";
@@ -14,21 +13,24 @@ import { emit } from "../../state/typed-event.ts";
 import { poolFault } from "../bank/pools.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { metadataFault } from "../shared/services.ts";
-import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
+import { type DueItem, SessionEndQueue } from "../shared/session-end-queue.ts";
 import { GATEWAY } from "./errors.ts";
 import { forEvent, type GatewayOptions, gatewayMessages } from "./messages.ts";
 import { gatewayParamsFault } from "./params.ts";
 import { GATEWAY_QUERIES } from "./queries.ts";
 import {
   DEFAULT_GATEWAY_PARAMS,
+  enterUnstaking,
+  formerUnstaking,
   GATEWAY_MODULE,
   gatewayParams,
   gateways,
   getGateway,
   getGatewayParams,
-  getUnstakingGateways,
   removeGateway,
   setGateway,
+  unfinishedUnbonding,
+  unstakingGateways,
 } from "./state.ts";
 
 const invalid = (why: string): AppError =>
@@ -55,29 +57,34 @@ function init(ctx: Context, { params = DEFAULT_GATEWAY_PARAMS, gatewayList }: ga
   if (lacking !== undefined) throw invalid(lacking);
 }
 
-// Those above the maximum of a block go at the end of the next session.
-// By the parameters at the unstaking, so that a later change does not move the end (x/gateway/keeper/unbond_gateways.go).
+const unbondings = new SessionEndQueue({
+  entries: unstakingGateways,
+  unfinished: unfinishedUnbonding,
+  former: formerUnstaking,
+  enter: enterUnstaking,
+  // By the parameters at the unstaking, so that a later change does not move the end (x/gateway/keeper/unbond_gateways.go).
+  endHeight: (params, since) => unbondingEndHeight("gateway", params, since),
+  waitsForSettlement: false,
+});
+
 function endBlock(ctx: Context): undefined {
-  const height = ctx.block.heightBlocks;
-  if (!isSessionEnd(getSharedParams(ctx), height)) return;
-  for (const found of withinEventBytes(ctx, getUnstakingGateways(ctx), MAX_UNBONDING_BYTES)) {
-    const since = found.unstakeSessionEndHeight;
-    const endHeight = unbondingEndHeight("gateway", getSharedParamsAt(ctx, since), since);
-    if (endHeight > height) continue;
-    runPart(ctx, { part: "unbonding", item: found.address }, (branch) => unbond(branch, found, endHeight));
-  }
+  unbondings.run(ctx, (item) => {
+    const found = getGateway(ctx, item.address);
+    if (found === undefined) return;
+    runPart(ctx, { part: "unbonding", item: item.address }, (branch) => unbond(branch, found, item));
+  });
 }
 
 // A gateway whose stake cannot be paid out stays, and is tried again at the end of the next session.
-function unbond(ctx: Context, found: Parsed<gateway.Gateway>, unbondingHeight: bigint): void {
+function unbond(ctx: Context, found: Parsed<gateway.Gateway>, { sessionEndHeight, endHeight }: DueItem): void {
   const stake = [{ denom: STAKE_DENOM, amount: coinAmount(found.stake) }];
   const sent = sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), accountBytes(found.address), stake);
   if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
-  removeGateway(ctx, found.address);
+  removeGateway(ctx, found);
   emit(ctx, gateway.EventGatewayUnbondingEndSchema, {
     gateway: forEvent(found),
-    sessionEndHeight: ctx.block.heightBlocks,
-    unbondingEndHeight: unbondingHeight,
+    sessionEndHeight,
+    unbondingEndHeight: endHeight,
   });
 }
 
@@ -94,6 +101,7 @@ export function gatewayModule(opts: GatewayOptions): Module {
           params: getGatewayParams(ctx),
           gatewayList: [...gateways.entries(ctx)].map(([, found]) => found),
         }),
+      lists: [unbondings.genesisList("unfinished_unbonding")],
     }),
     endBlock,
   };

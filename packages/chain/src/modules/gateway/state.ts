@@ -1,8 +1,9 @@
 import { createMessage, gateway } from "@turnpike/proto";
-import { messageCodec, noKey, rawCodec, slashEndedTextCodec } from "../../state/codecs.ts";
+import { messageCodec, noKey, pairCodec, rawCodec, slashEndedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { type Parsed, recordCodec } from "../../state/parsed.ts";
+import { unfinishedEndCodec } from "../shared/session-end-queue.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const GATEWAY_MODULE = "gateway";
@@ -23,7 +24,7 @@ export const gatewayParams = new Collection({
   value: messageCodec(gateway.ParamsSchema),
   stored: { prefixBytes: "p_gateway".length },
 });
-/** Gateways by bech32 address, their cards included. Written through {@link setGateway} alone, which keeps the index. */
+/** Gateways by bech32 address, their cards included. Written through {@link setGateway} alone, which keeps the indexes. */
 export const gateways = new Collection({
   module,
   prefix: Uint8Array.of(1),
@@ -31,11 +32,35 @@ export const gateways = new Collection({
   value: recordCodec(gateway.GatewaySchema),
   stored: { prefixBytes: "Gateway/address/".length },
 });
-/** Addresses of gateways that are unbonding. */
-export const unstakingGateways = new Collection({
+/** Addresses of gateways that are unbonding, as an earlier version wrote them; see {@link unstakingGateways}. */
+export const formerUnstaking = new Collection({
   module,
   prefix: Uint8Array.of(2),
   key: slashEndedTextCodec,
+  value: rawCodec,
+});
+/** Gateways that are unbonding, by the last height of the session in which that began. */
+export const unstakingGateways = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
+  value: rawCodec,
+});
+/** Point that blocks reached in {@link unstakingGateways}, while some of a session's end remain. */
+export const unfinishedUnbonding = new Collection({
+  module,
+  prefix: Uint8Array.of(4),
+  key: noKey,
+  value: unfinishedEndCodec,
+});
+/**
+ * Gateways whose delegations end behind a height, by that and their address, until none delegates to them. They stay here when
+ * their stake is returned before.
+ */
+export const undelegatingGateways = new Collection({
+  module,
+  prefix: Uint8Array.of(5),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
   value: rawCodec,
 });
 
@@ -49,23 +74,33 @@ export function getGateway(ctx: Context, address: string): Parsed<gateway.Gatewa
   return gateways.get(ctx, address);
 }
 
-/** Writes a gateway, new or changed, and its entry in the index, which the real chain does not have: it costs no gas. */
-export function setGateway(ctx: Context, changed: Parsed<gateway.Gateway>): void {
-  gateways.set(ctx, changed.address, changed);
+// The real chain has no such indexes: they cost no gas.
+function keepIndexes(ctx: Context, address: string, was: bigint, is: bigint): void {
+  if (was === is) return;
   const free = unmetered(ctx);
-  const listed = unstakingGateways.has(free, changed.address);
-  if (changed.unstakeSessionEndHeight !== 0n) {
-    if (!listed) unstakingGateways.set(free, changed.address, NOTHING);
-  } else if (listed) unstakingGateways.remove(free, changed.address);
+  if (was !== 0n) {
+    unstakingGateways.remove(free, [was, address]);
+    undelegatingGateways.remove(free, [was, address]);
+  }
+  if (is === 0n) return;
+  unstakingGateways.set(free, [is, address], NOTHING);
+  undelegatingGateways.set(free, [is, address], NOTHING);
 }
 
-/** Removes a gateway and its entry in the index. */
-export function removeGateway(ctx: Context, address: string): void {
-  gateways.remove(ctx, address);
-  unstakingGateways.remove(ctx, address);
+/** Enters a gateway of a state that an earlier version made into the indexes. */
+export function enterUnstaking(ctx: Context, address: string): void {
+  keepIndexes(ctx, address, 0n, getGateway(ctx, address)?.unstakeSessionEndHeight ?? 0n);
 }
 
-/** The gateways that are unbonding, in order of address. */
-export function getUnstakingGateways(ctx: Context): Parsed<gateway.Gateway>[] {
-  return [...unstakingGateways.entries(ctx)].flatMap(([address]) => getGateway(ctx, address) ?? []);
+/** Writes a gateway, new or changed, and its entries in the indexes. */
+export function setGateway(ctx: Context, changed: Parsed<gateway.Gateway>): void {
+  const old = getGateway(unmetered(ctx), changed.address);
+  keepIndexes(ctx, changed.address, old?.unstakeSessionEndHeight ?? 0n, changed.unstakeSessionEndHeight);
+  gateways.set(ctx, changed.address, changed);
+}
+
+/** Removes a gateway whose unbonding is over. Delegations to it that could not be ended yet still end. */
+export function removeGateway(ctx: Context, found: Parsed<gateway.Gateway>): void {
+  gateways.remove(ctx, found.address);
+  unstakingGateways.remove(ctx, [found.unstakeSessionEndHeight, found.address]);
 }

@@ -1,5 +1,5 @@
 import { createMessage, proof } from "@turnpike/proto";
-import { CLAIM_ROOT_BYTES, claimRootFault, readClaimRoot } from "@turnpike/protocol";
+import { CLAIM_ROOT_BYTES, claimRootFault, readClaimRoot, receiversGas } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { failStatus } from "../../state/grpc-status.ts";
@@ -10,18 +10,6 @@ import { claimFacts, protocolClaim } from "./claim-facts.ts";
 import { PROOF } from "./errors.ts";
 import { headerFault, sessionOfHeader } from "./headers.ts";
 import { getClaim, setClaim } from "./state.ts";
-
-/** Receivers of a supplier's rewards that cost no gas: real suppliers have one to three, and the real chain charges for none. */
-const FREE_RECEIVERS = 10;
-/**
- * Gas for each further receiver of a supplier's rewards: settlement takes 0.12 ms and 1.9 KB of events for it without a meter, and the
- * claims of a full block shall be settled in one or two.
- */
-export const GAS_PER_RECEIVER = 30_000n;
-
-function consumeReceivers(ctx: Context, receivers: number): void {
-  if (receivers > FREE_RECEIVERS) ctx.gas.consume(BigInt(receivers - FREE_RECEIVERS) * GAS_PER_RECEIVER, "receivers");
-}
 
 /** What is wrong with the message by itself; undefined when nothing is. */
 export function createClaimFault(message: proof.MsgCreateClaim): TxFault | undefined {
@@ -88,7 +76,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
     const text = `claim compute units: ${sum} is not equal to number of relays ${count} * compute units per relay ${units} for service ${serviceId}`;
     return failStatus("InvalidArgument", fail(PROOF.computeUnits, text).fault.text);
   }
-  consumeReceivers(ctx, session.countReceivers(operator));
+  ctx.gas.consume(receiversGas(session.countReceivers(operator)), "receivers");
   const replaces = getClaim(ctx, header.sessionId, operator) !== undefined;
   setClaim(ctx, claim);
   const facts = claimFacts(ctx, protocolClaim(claim));

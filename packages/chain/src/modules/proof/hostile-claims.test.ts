@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { proof } from "@turnpike/proto";
+import { GAS_PER_RECEIVER } from "@turnpike/protocol";
 import { claimMessages, record } from "../../../test/modules/proof/proofs.ts";
 import { contextAt, stateBefore } from "../../../test/modules/tokenomics/recorded.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { serviceConfigs } from "../supplier/state.ts";
-import { createClaim, GAS_PER_RECEIVER } from "./create-claim.ts";
+import { createClaim } from "./create-claim.ts";
 import { claims, getClaim } from "./state.ts";
 
 const base = stateBefore(record);

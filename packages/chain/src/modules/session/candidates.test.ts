@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import type { Derivation } from "@turnpike/chain-store";
 import { createMessage, shared } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
 import { planted } from "../../../test/planted.ts";
 import type { Context } from "../../state/context.ts";
 import { GasMeter } from "../../state/gas.ts";
 import { Overlay, type StateView } from "../../state/overlay.ts";
-import { serviceConfigs, serviceEnds } from "../supplier/state.ts";
+import { getServiceEnds, serviceConfigs, serviceEnds, setSupplier } from "../supplier/state.ts";
 import { chargeDrawing, drawSession } from "./candidates.ts";
 
 const EMPTY = { get: () => undefined, range: () => [] };
@@ -48,6 +49,28 @@ function drawings(state: StateView): unknown[] {
   return drawn;
 }
 
+/** Ends of services that count how many of them are read. */
+class CountedEnds extends Map<string, bigint> {
+  reads = 0;
+
+  override get(operator: string): bigint | undefined {
+    this.reads++;
+    return super.get(operator);
+  }
+
+  override [Symbol.iterator](): MapIterator<[string, bigint]> {
+    this.reads += this.size;
+    return super[Symbol.iterator]();
+  }
+}
+
+function setConfig(state: Overlay, operatorAddress: string, deactivationHeight: bigint): void {
+  const service = { serviceId: "a", endpoints: [], revShare: [] };
+  const update = { operatorAddress, service, activationHeight: 1n, deactivationHeight };
+  const key = ["a", [1n, operatorAddress]] as const;
+  serviceConfigs.set(contextOn(state), key, planted(createMessage(shared.ServiceConfigUpdateSchema, update)));
+}
+
 const height = fc.bigInt({ min: FIRST_HEIGHT, max: LAST_HEIGHT });
 const change = fc.record({
   serviceId: fc.constantFrom(...SERVICES),
@@ -85,15 +108,35 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
     );
   });
 
+  test("attack: thousands of suppliers that leave are compared once, and not in each draw or after each stake", () => {
+    const bottom = new Overlay(EMPTY);
+    for (let i = 0; i < 100; i++) setConfig(bottom, `supplier-${i}`, 0n);
+    for (let i = 0; i < 50; i++) serviceEnds.set(contextOn(bottom), `supplier-${i}`, 3n);
+    const ends = new CountedEnds(getServiceEnds(contextOn(bottom)));
+    const block = new Overlay({
+      get: (key) => bottom.get(key),
+      range: (options) => bottom.range(options),
+      derived<T>(derivation: Derivation<T>, prefix: Uint8Array): T {
+        const value = bottom.derived(derivation, prefix);
+        return value instanceof Map ? (ends as T) : value;
+      },
+    });
+    for (let i = 0; i < 20; i++) {
+      const seed = { serviceId: "a", preimage: Uint8Array.of(i), height: 5n };
+      assert.equal(drawSession(contextOn(block), seed, 100).length, 50);
+    }
+    assert.ok(ends.reads <= 100, `${ends.reads} reads`);
+    const record = { operatorAddress: "supplier-99", ownerAddress: "supplier-99" };
+    setSupplier(contextOn(bottom), planted(createMessage(shared.SupplierSchema, record)));
+    const before = getServiceEnds(contextOn(bottom));
+    setSupplier(contextOn(bottom), planted(createMessage(shared.SupplierSchema, record)));
+    assert.equal(getServiceEnds(contextOn(bottom)), before);
+    assert.equal(before.size, 50);
+  });
+
   test("a changed supplier does not read the others again", () => {
     const bottom = new Overlay(EMPTY);
-    const set = (state: Overlay, operatorAddress: string, deactivationHeight: bigint): void => {
-      const service = { serviceId: "a", endpoints: [], revShare: [] };
-      const update = { operatorAddress, service, activationHeight: 1n, deactivationHeight };
-      const key = ["a", [1n, operatorAddress]] as const;
-      serviceConfigs.set(contextOn(state), key, planted(createMessage(shared.ServiceConfigUpdateSchema, update)));
-    };
-    for (let i = 0; i < 100; i++) set(bottom, `supplier-${i}`, 0n);
+    for (let i = 0; i < 100; i++) setConfig(bottom, `supplier-${i}`, 0n);
     let walks = 0;
     const block = new Overlay({
       get: (key) => bottom.get(key),
@@ -106,12 +149,12 @@ suite("candidates of sessions follow the changes of a service's suppliers", () =
     const seed = { serviceId: "a", preimage: Uint8Array.of(1), height: 5n };
     const session = drawSession(contextOn(block), seed, 3);
     for (let i = 0; i < 20; i++) {
-      set(block, `supplier-${i}`, 9n);
+      setConfig(block, `supplier-${i}`, 9n);
       assert.deepEqual(drawSession(contextOn(block), seed, 3), session);
       assert.equal(drawSession(contextOn(block), { ...seed, height: 9n }, 200).length, 99 - i);
     }
     assert.equal(walks, 0);
-    for (let i = 0; i < 400; i++) set(block, `more-${i}`, i % 3 === 0 ? 9n : 0n);
+    for (let i = 0; i < 400; i++) setConfig(block, `more-${i}`, i % 3 === 0 ? 9n : 0n);
     assert.deepEqual(drawings(block), drawings(plain(block)));
     assert.equal(drawSession(contextOn(block), { ...seed, height: 9n }, 1_000).length, 80 + 266);
   });

@@ -69,13 +69,21 @@ function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
   return made;
 }
 
+/** Candidates of a span without operators. */
+interface Part {
+  readonly ended: ReadonlySet<string>;
+  readonly span: Span;
+}
+
 /** Candidates of a height, and of all heights until another configuration begins or ends. */
 class Span {
   readonly #candidates: readonly StoredCandidate[];
   /** By limit and preimage. */
   readonly #drawn = new Map<string, readonly Candidate[]>();
-  /** The same candidates without operators whose services ended, by the texts of these. */
-  readonly #parts = new Map<string, Span>();
+  /** The same candidates without operators whose services ended, the newest last. */
+  readonly #parts: Part[] = [];
+  /** Those of the ends as they stand, by height: thousands of ends are compared once, and not in each draw. */
+  readonly #byEnds = new WeakMap<ReadonlyMap<string, bigint>, Map<bigint, Span>>();
   #operators: ReadonlySet<string> | undefined;
 
   constructor(candidates: readonly StoredCandidate[]) {
@@ -90,14 +98,27 @@ class Span {
   /** The span without operators whose services ended until a height. */
   without(ends: ReadonlyMap<string, bigint>, height: bigint): Span {
     if (ends.size === 0) return this;
+    const byHeight = this.#byEnds.get(ends) ?? new Map<bigint, Span>();
+    this.#byEnds.set(ends, byHeight);
+    return bounded(byHeight, MOST_SPANS, height, () => this.#without(ends, height));
+  }
+
+  #without(ends: ReadonlyMap<string, bigint>, height: bigint): Span {
     this.#operators ??= new Set(this.#candidates.map(operatorOf));
     const ended = new Set<string>();
-    for (const [operator, end] of ends) if (end <= height && this.#operators.has(operator)) ended.add(operator);
+    for (const operator of this.#operators) if ((ends.get(operator) ?? height + 1n) <= height) ended.add(operator);
     if (ended.size === 0) return this;
-    const key = [...ended].sort().join();
-    return bounded(this.#parts, MOST_SPANS, key, () => {
-      return new Span(this.#candidates.filter((candidate) => !ended.has(operatorOf(candidate))));
-    });
+    // Ends of other services change the map, and leave these sessions as they are.
+    const isSame = (part: Part): boolean => {
+      if (part.ended.size !== ended.size) return false;
+      for (const operator of ended) if (!part.ended.has(operator)) return false;
+      return true;
+    };
+    const same = this.#parts.find(isSame);
+    if (same !== undefined) return same.span;
+    const span = new Span(this.#candidates.filter((candidate) => !ended.has(operatorOf(candidate))));
+    if (this.#parts.push({ ended, span }) > MOST_SPANS) this.#parts.shift();
+    return span;
   }
 }
 

@@ -1,16 +1,7 @@
 import { AppError } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { createMessage, session } from "@turnpike/proto";
-import {
-  type Codec,
-  lengthPrefixedCodec,
-  messageCodec,
-  noKey,
-  pairCodec,
-  rawCodec,
-  textCodec,
-  uint64Codec,
-} from "../../state/codecs.ts";
+import { type Codec, messageCodec, noKey, pairCodec, rawCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { updateBytes } from "../../state/update-bytes.ts";
@@ -28,6 +19,8 @@ export interface Candidate {
 }
 
 const HEIGHT_BYTES = 8;
+/** A text is of any length, and has no zero byte. */
+const END_OF_TEXT = Uint8Array.of(0);
 
 /** What was drawn for a session. */
 export interface DrawnSession {
@@ -43,7 +36,8 @@ const drawnCodec: Codec<DrawnSession> = {
       uint64Codec.encode(limit),
       ...suppliers.flatMap(({ operator, activationHeight }) => [
         uint64Codec.encode(activationHeight),
-        lengthPrefixedCodec.encode(operator),
+        operator,
+        END_OF_TEXT,
       ]),
     ]),
   decode(bytes) {
@@ -51,10 +45,11 @@ const drawnCodec: Codec<DrawnSession> = {
     const limit = uint64Codec.decode(bytes.subarray(0, HEIGHT_BYTES));
     for (let at = HEIGHT_BYTES; at < bytes.length; ) {
       const text = at + HEIGHT_BYTES;
-      const end = text + 1 + (bytes[text] ?? 0);
+      const end = bytes.indexOf(0, text);
+      if (end < 0) throw new AppError("CHAIN_STORE_DAMAGED", { detail: { damaged: "a drawn session" } });
       const activationHeight = uint64Codec.decode(bytes.subarray(at, text));
-      suppliers.push({ operator: lengthPrefixedCodec.decode(bytes.subarray(text, end)), activationHeight });
-      at = end;
+      suppliers.push({ operator: Uint8Array.from(bytes.subarray(text, end)), activationHeight });
+      at = end + 1;
     }
     return { limit, suppliers };
   },

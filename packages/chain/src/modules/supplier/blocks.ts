@@ -2,24 +2,28 @@ import { concatBytes } from "@turnpike/base";
 import type { Bytes } from "@turnpike/chain-store";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { type shared, supplier } from "@turnpike/proto";
-import { isSessionEnd, isSessionStart, mayPruneConfig, unbondingEndHeight } from "@turnpike/protocol";
+import { isSessionStart, mayPruneConfig, unbondingEndHeight } from "@turnpike/protocol";
 import { accountBytes } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import { uint64Codec } from "../../state/codecs.ts";
+import { firstOf } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import type { GenesisList } from "../../state/module.ts";
 import type { Parsed } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { hasClaim, oldestClaimedStart } from "../proof/unsettled-claims.ts";
+import { SessionEndQueue } from "../shared/session-end-queue.ts";
 import { settlementHeightAt } from "../shared/settlement-heights.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import {
   configsByActivation,
   configsByDeactivation,
   DEFAULT_SUPPLIER_PARAMS,
+  enterUnstaking,
   firstConfigKeys,
-  firstOf,
+  formerUnstaking,
   getDehydratedSupplier,
   getServiceEnds,
   getSupplierParams,
@@ -40,8 +44,6 @@ import { forEvent } from "./unstake.ts";
  * full of restakes.
  */
 export const MAX_CONFIGS_PER_BLOCK = 7_000;
-/** Maximum number of suppliers that leave in one block. */
-const MAX_UNBONDED_PER_BLOCK = 1_000;
 
 /** Emits which configurations begin with the session that this block begins, and in the next blocks those above the maximum. */
 export function activateConfigs(ctx: Context): void {
@@ -89,7 +91,7 @@ function unbond(
   const minStake = coinAmount(getSupplierParams(ctx).minStake ?? DEFAULT_SUPPLIER_PARAMS.minStake);
   const { VOLUNTARY, BELOW_MIN_STAKE } = supplier.SupplierUnbondingReason;
   returnStake(ctx, found);
-  removeSupplier(ctx, found.operatorAddress);
+  removeSupplier(ctx, found);
   emit(ctx, supplier.EventSupplierUnbondingEndSchema, {
     supplier: forEvent(found),
     reason: coinAmount(found.stake) < minStake ? BELOW_MIN_STAKE : VOLUNTARY,
@@ -97,36 +99,31 @@ function unbond(
   });
 }
 
+const unbondings = new SessionEndQueue({
+  entries: unstakingSuppliers,
+  unfinished: unfinishedUnbonding,
+  former: formerUnstaking,
+  enter: enterUnstaking,
+  // By the parameters at the unstaking (x/supplier/keeper/unbond_suppliers.go).
+  endHeight: (params, since) => unbondingEndHeight("supplier", params, since),
+  waitsForSettlement: true,
+});
+
+/** List of a genesis that says how far blocks came in the suppliers that leave with a session's end. */
+export const UNFINISHED_UNBONDING: GenesisList = unbondings.genesisList("unfinished_unbonding");
+
 /**
- * At a session's end, lets those suppliers go whose unbonding is over: by the parameters at their unstaking, and once their last
- * session is settled. Those above the maximum of the block go in the next ones. A stake is returned however many configurations its
- * supplier has: they are pruned later.
+ * At a session's end, lets those suppliers go whose unbonding is over and whose claims are settled. A stake is returned however many
+ * configurations its supplier has: they are pruned later.
  */
 export function unbondSuppliers(ctx: Context): void {
-  const height = ctx.block.heightBlocks;
-  const unfinished = unfinishedUnbonding.get(ctx, undefined);
-  const sessionEndHeight = isSessionEnd(getSharedParams(ctx), height) ? height : unfinished;
-  if (sessionEndHeight === undefined) return;
-  let remaining = MAX_UNBONDED_PER_BLOCK;
-  for (const [operatorAddress] of unstakingSuppliers.entries(ctx)) {
-    const found = getDehydratedSupplier(ctx, operatorAddress);
-    if (found === undefined || found.unstakeSessionEndHeight === 0n) {
-      unstakingSuppliers.remove(ctx, operatorAddress);
-      continue;
-    }
-    const since = found.unstakeSessionEndHeight;
-    const endHeight = unbondingEndHeight("supplier", getSharedParamsAt(ctx, since), since);
-    if (endHeight > sessionEndHeight || hasClaim(ctx, operatorAddress)) continue;
-    if (settlementHeightAt(ctx, since) > height) continue;
-    if (remaining-- === 0) {
-      unfinishedUnbonding.set(ctx, undefined, sessionEndHeight);
-      return;
-    }
-    runPart(ctx, { part: "unbonding", item: operatorAddress }, (branch) => {
+  unbondings.run(ctx, ({ address, endHeight, sessionEndHeight }) => {
+    const found = getDehydratedSupplier(ctx, address);
+    if (found === undefined || hasClaim(ctx, address)) return;
+    runPart(ctx, { part: "unbonding", item: address }, (branch) => {
       unbond(branch, found, { sessionEndHeight, unbondingEndHeight: endHeight });
     });
-  }
-  if (unfinished !== undefined) unfinishedUnbonding.remove(ctx, undefined);
+  });
 }
 
 /** The first height not below `from` at which configurations ended, until this block. */

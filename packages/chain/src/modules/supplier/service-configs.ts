@@ -1,5 +1,5 @@
 import { encodeMessage, shared } from "@turnpike/proto";
-import { shareAddressFault } from "../../state/addresses.ts";
+import { addressFault } from "../../state/addresses.ts";
 import { compactText, goQuoted } from "../../state/go-text.ts";
 import { fail } from "../../state/outcome.ts";
 import { serviceIdFault } from "../shared/services.ts";
@@ -23,12 +23,19 @@ function endpointsFault(config: shared.SupplierServiceConfig): string | undefine
   return undefined;
 }
 
-function shareFault(share: shared.ServiceRevenueShare, seen: Set<string>): string | undefined {
+/** What is wrong with an address; undefined when nothing is. */
+type AddressRule = (address: string) => string | undefined;
+
+function shareFault(
+  share: shared.ServiceRevenueShare,
+  seen: Set<string>,
+  receiverFault: AddressRule,
+): string | undefined {
   const { address, revSharePercentage } = share;
   if (address === "") {
     return `rev share address cannot be empty: ${compactText(shared.ServiceRevenueShareSchema, share)}`;
   }
-  const wrong = shareAddressFault(address);
+  const wrong = receiverFault(address);
   if (wrong !== undefined) return `invalid rev share address ${address}; (${wrong})`;
   if (seen.has(address)) return `duplicate rev share address: ${address}`;
   seen.add(address);
@@ -36,12 +43,12 @@ function shareFault(share: shared.ServiceRevenueShare, seen: Set<string>): strin
   return `invalid rev share value ${revSharePercentage}; must be between 0 and 100`;
 }
 
-function revShareFault(shares: readonly shared.ServiceRevenueShare[]): string | undefined {
+function revShareFault(shares: readonly shared.ServiceRevenueShare[], receiverFault: AddressRule): string | undefined {
   if (shares.length === 0) return "no rev share configurations";
   const seen = new Set<string>();
   let sum = 0n;
   for (const share of shares) {
-    const fault = shareFault(share, seen);
+    const fault = shareFault(share, seen, receiverFault);
     if (fault !== undefined) return fault;
     sum += share.revSharePercentage;
   }
@@ -51,9 +58,15 @@ function revShareFault(shares: readonly shared.ServiceRevenueShare[]): string | 
 /**
  * What is wrong with a supplier's configurations, in the real chain's words; undefined when nothing is: ids are right and
  * unique, every service has endpoints with a URL and a kind, and whole shares that sum up to 100
- * (x/shared/types/service_configs.go); and each is at most 64 KiB, with shares of addresses of 20 or 32 bytes.
+ * (x/shared/types/service_configs.go); and each is at most 64 KiB.
+ *
+ * @param receiverFault what a receiver's address may not be: a message has a stricter rule than the state, which an export must be
+ *   able to bring back
  */
-export function serviceConfigsFault(configs: readonly shared.SupplierServiceConfig[]): string | undefined {
+export function serviceConfigsFault(
+  configs: readonly shared.SupplierServiceConfig[],
+  receiverFault: AddressRule = addressFault,
+): string | undefined {
   const seen = new Set<string>();
   for (const config of configs) {
     const id = serviceIdFault(config.serviceId);
@@ -62,7 +75,7 @@ export function serviceConfigsFault(configs: readonly shared.SupplierServiceConf
     seen.add(config.serviceId);
     const endpoints = endpointsFault(config);
     if (endpoints !== undefined) return endpoints;
-    const shares = revShareFault(config.revShare);
+    const shares = revShareFault(config.revShare, receiverFault);
     if (shares !== undefined) return fail(INVALID_REV_SHARE, shares).fault.text;
     const bytes = encodeMessage(shared.SupplierServiceConfigSchema, config).length;
     if (bytes > MOST_CONFIG_BYTES) {

@@ -2,7 +2,7 @@ import type { AddressBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { nextSessionStartHeight, sessionAt } from "@turnpike/protocol";
-import { accountBytes, addressFault } from "../../state/addresses.ts";
+import { accountBytes, addressFault, shareAddressFault } from "../../state/addresses.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus, type GrpcStatusName } from "../../state/grpc-status.ts";
@@ -45,7 +45,8 @@ export function partyFault(text: string, name: string, quotes: boolean): TxFault
   return fail(SUPPLIER.invalidAddress, `${start} (${fault})`).fault;
 }
 
-function stakeText(coin: NonNullable<supplier.MsgStakeSupplier["stake"]>): string | undefined {
+/** What is wrong with a supplier's stake; undefined when nothing is. */
+export function supplierStakeFault(coin: NonNullable<supplier.MsgStakeSupplier["stake"]>): string | undefined {
   const text = coinText(coin);
   const [read] = readCoins([coin]) ?? [];
   if (read === undefined || read.amount < 0n || !isDenom(read.denom)) {
@@ -63,11 +64,11 @@ export function stakeSupplierFault(message: supplier.MsgStakeSupplier): TxFault 
     partyFault(operatorAddress, "operator", true) ??
     partyFault(signer, "signer", true);
   if (party !== undefined) return party;
-  const staked = stake === undefined ? undefined : stakeText(stake);
+  const staked = stake === undefined ? undefined : supplierStakeFault(stake);
   if (staked !== undefined) return fail(SUPPLIER.invalidStake, staked).fault;
   if (services.length === 0) return undefined;
   if (signer !== operatorAddress) return fail(SUPPLIER.invalidServiceConfig, OPERATOR_ONLY).fault;
-  const configs = serviceConfigsFault(services);
+  const configs = serviceConfigsFault(services, shareAddressFault);
   return configs === undefined ? undefined : fail(SUPPLIER.invalidServiceConfig, configs).fault;
 }
 

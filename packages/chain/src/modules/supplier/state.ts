@@ -11,9 +11,10 @@ import {
   textCodec,
   uint64Codec,
 } from "../../state/codecs.ts";
-import { Collection } from "../../state/collection.ts";
+import { Collection, firstOf } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { createParsed, type Parsed, recordCodec } from "../../state/parsed.ts";
+import { unfinishedEndCodec } from "../shared/session-end-queue.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const SUPPLIER_MODULE = "supplier";
@@ -72,15 +73,23 @@ export const configsByOperator = new Collection({
     valueBytes: ([operatorAddress, [serviceId]]) => primaryKeyBytes(serviceId, operatorAddress),
   },
 });
-/** Operator addresses of the suppliers that are unbonding. */
-export const unstakingSuppliers = new Collection({
+/** Operator addresses of the suppliers that are unbonding, as an earlier version wrote them; see {@link unstakingSuppliers}. */
+export const formerUnstaking = new Collection({
   module,
   prefix: Uint8Array.of(4),
   key: slashEndedTextCodec,
   value: NOTHING,
+});
+/** Suppliers that are unbonding, by the last height of the session in which that began. The real chain's key is the address alone. */
+export const unstakingSuppliers = new Collection({
+  module,
+  prefix: Uint8Array.of(11),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
+  value: NOTHING,
   stored: {
     prefixBytes: "Supplier/unbonding_height/".length,
-    valueBytes: (operatorAddress) => operatorAddress.length,
+    keyBytes: ([, operatorAddress]) => operatorAddress.length + 1,
+    valueBytes: ([, operatorAddress]) => operatorAddress.length,
   },
 });
 /** Configurations by activation height, service and operator address: the order in which blocks activate them. */
@@ -115,12 +124,12 @@ export const lastActivated = new Collection({
   key: noKey,
   value: rawCodec,
 });
-/** Session end until which suppliers were due to leave, while some of them have not left yet. */
+/** Point that blocks reached in {@link unstakingSuppliers}, while some of a session's end remain. */
 export const unfinishedUnbonding = new Collection({
   module,
   prefix: Uint8Array.of(8),
   key: noKey,
-  value: uint64Codec,
+  value: unfinishedEndCodec,
 });
 
 /**
@@ -178,14 +187,6 @@ export function getSupplierParams(ctx: Context): supplier.Params {
 /** A supplier without services and history; undefined when there is none. */
 export function getDehydratedSupplier(ctx: Context, operatorAddress: string): Parsed<shared.Supplier> | undefined {
   return suppliers.get(ctx, operatorAddress);
-}
-
-/** The first items of a list, without reading more of it. */
-export function firstOf<T>(items: Iterable<T>, maximum: number): T[] {
-  const first: T[] = [];
-  if (maximum <= 0) return first;
-  for (const item of items) if (first.push(item) >= maximum) break;
-  return first;
 }
 
 /** Part of a supplier's configurations: those of one service or of all, and the first ones or all. */
@@ -297,18 +298,30 @@ export function endedHistory(
  * configurations stay as they are.
  */
 export function setDehydratedSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
-  const { operatorAddress, unstakeSessionEndHeight } = changed;
-  if (unstakeSessionEndHeight === 0n) unstakingSuppliers.remove(ctx, operatorAddress);
-  else unstakingSuppliers.set(ctx, operatorAddress, undefined);
+  const { operatorAddress, unstakeSessionEndHeight: since } = changed;
+  const before = getDehydratedSupplier(unmetered(ctx), operatorAddress)?.unstakeSessionEndHeight ?? 0n;
+  if (since === 0n) unstakingSuppliers.remove(ctx, [before, operatorAddress]);
+  else {
+    if (before !== since) unstakingSuppliers.remove(unmetered(ctx), [before, operatorAddress]);
+    unstakingSuppliers.set(ctx, [since, operatorAddress], undefined);
+  }
   const own = createParsed(shared.SupplierSchema, { ...changed, services: [], serviceConfigHistory: [] });
   suppliers.set(ctx, operatorAddress, own);
+}
+
+/** Enters a supplier of a state that an earlier version made into {@link unstakingSuppliers}. */
+export function enterUnstaking(ctx: Context, operatorAddress: string): void {
+  const since = getDehydratedSupplier(ctx, operatorAddress)?.unstakeSessionEndHeight ?? 0n;
+  if (since !== 0n) unstakingSuppliers.set(ctx, [since, operatorAddress], undefined);
 }
 
 /** Writes a supplier's record, and its history as all its configurations with their indexes. */
 export function setSupplier(ctx: Context, changed: Parsed<shared.Supplier>): void {
   const { operatorAddress, serviceConfigHistory } = changed;
   for (const old of getStoredConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
-  serviceEnds.remove(unmetered(ctx), operatorAddress);
+  const free = unmetered(ctx);
+  // A removal of nothing would make a new map of all ends, and nearly no supplier has one.
+  if (serviceEnds.has(free, operatorAddress)) serviceEnds.remove(free, operatorAddress);
   for (const update of serviceConfigHistory) {
     const { service, activationHeight, deactivationHeight } = update;
     if (service === undefined) continue;
@@ -356,11 +369,12 @@ export function firstConfigKeys(ctx: Context, operatorAddress: string, maximum: 
  * Removes a supplier's record. Its configurations were never active from now on, and are pruned later: however many there are, its
  * stake does not wait for it.
  */
-export function removeSupplier(ctx: Context, operatorAddress: string): void {
+export function removeSupplier(ctx: Context, found: Parsed<shared.Supplier>): void {
+  const { operatorAddress, unstakeSessionEndHeight } = found;
   if (firstConfigKeys(ctx, operatorAddress, 1).length > 0) {
     endServices(ctx, operatorAddress, FIRST_HEIGHT);
   }
-  unstakingSuppliers.remove(ctx, operatorAddress);
+  unstakingSuppliers.remove(ctx, [unstakeSessionEndHeight, operatorAddress]);
   neverServed.remove(unmetered(ctx), operatorAddress);
   suppliers.remove(ctx, operatorAddress);
 }

@@ -6,14 +6,14 @@ import { addressType } from "../../state/genesis-types.ts";
 import { isHeight } from "../../state/heights.ts";
 import { genesisList, type Module, moduleGenesis } from "../../state/module.ts";
 import { parsedRecord } from "../../state/parsed.ts";
-import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
+import { coinAmount, STAKE_DENOM } from "../../state/stakes.ts";
 import { poolFault } from "../bank/pools.ts";
 import { activateConfigs, pruneConfigs, unbondSuppliers } from "./blocks.ts";
-import { SUPPLIER } from "./errors.ts";
 import { type SupplierOptions, supplierMessages } from "./messages.ts";
 import { supplierParamsFault } from "./params.ts";
 import { SUPPLIER_QUERIES } from "./queries.ts";
 import { serviceConfigsFault } from "./service-configs.ts";
+import { supplierStakeFault } from "./stake.ts";
 import {
   DEFAULT_SUPPLIER_PARAMS,
   getDehydratedSupplier,
@@ -28,7 +28,6 @@ import {
 import { UNFINISHED_LISTS } from "./unfinished-genesis.ts";
 
 const FIRST_HEIGHT = 1n;
-const MAX_OPERATOR_CHARACTERS = 255;
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the suppliers is not valid: ${why}.` });
@@ -49,10 +48,18 @@ function historyFault({ operatorAddress, serviceConfigHistory }: shared.Supplier
   return undefined;
 }
 
+// With a history the services are what of it holds, and two configurations of one service may (see newestOfEach).
+function servicesFault(found: shared.Supplier): string | undefined {
+  if (found.serviceConfigHistory.length === 0) return serviceConfigsFault(found.services);
+  const faults = found.services.map((service) => serviceConfigsFault([service]));
+  return faults.find((fault) => fault !== undefined) ?? historyFault(found);
+}
+
 // Slashing may have used up a stake, and makes its supplier unbond: both must come back from an export.
 function stakeFaultOf({ stake, unstakeSessionEndHeight }: shared.Supplier): string | undefined {
   if (unstakeSessionEndHeight !== 0n && stake?.denom === STAKE_DENOM && stake.amount === "0") return undefined;
-  return stakeFault(stake, { kind: SUPPLIER.invalidStake, who: "supplier", beforeDenom: "" })?.text;
+  const fault = stake === undefined ? "missing" : supplierStakeFault(stake);
+  return fault === undefined ? undefined : `its stake: ${fault}`;
 }
 
 /** A supplier without a history has had its services from the first block on. */
@@ -71,16 +78,13 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
   supplierParams.set(ctx, undefined, params);
   let staked = 0n;
   for (const found of supplierList) {
-    const { operatorAddress, ownerAddress, stake, services } = found;
+    const { operatorAddress, ownerAddress, stake } = found;
     const why =
       addressFault(operatorAddress) ??
-      // Drawn sessions keep the text behind one byte of length. Messages with services are signed by 20 bytes.
-      (operatorAddress.length <= MAX_OPERATOR_CHARACTERS ? undefined : "its operator's address is too long") ??
       addressFault(ownerAddress) ??
       stakeFaultOf(found) ??
       (isHeight(found.unstakeSessionEndHeight) ? undefined : "it has a height that no block has") ??
-      serviceConfigsFault(services) ??
-      historyFault(found) ??
+      servicesFault(found) ??
       (getDehydratedSupplier(ctx, operatorAddress) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`supplier ${operatorAddress}: ${why}`);
     setSupplier(ctx, parsedRecord(withHistory(found)));

@@ -4,6 +4,7 @@ import { utf8ToBytes } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
+import { CountedReads } from "../../../test/counted-reads.ts";
 import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { StateMachine } from "../../app/state-machine.ts";
@@ -271,25 +272,6 @@ suite("suppliers over many blocks", () => {
 });
 
 suite("thousands of suppliers", () => {
-  /** Counts what is read from below. */
-  class Counting implements StateReads {
-    reads = 0;
-    readonly #base: StateReads;
-    constructor(base: StateReads) {
-      this.#base = base;
-    }
-    get(key: Uint8Array): Uint8Array | undefined {
-      this.reads++;
-      return this.#base.get(key);
-    }
-    *range(options: Parameters<StateReads["range"]>[0]): Generator<readonly [Uint8Array, Uint8Array]> {
-      for (const entry of this.#base.range(options)) {
-        this.reads++;
-        yield entry;
-      }
-    }
-  }
-
   function readsOf(count: number): number[] {
     const supplierList = Array.from({ length: count }, (_, i) => {
       const bytes = new Uint8Array(20);
@@ -318,9 +300,9 @@ suite("thousands of suppliers", () => {
     module.genesis?.message?.init(chain.at(0n), state);
     const own = new StateMachine({ gasPrices: [] }, [module]);
     return [22n, 25n, 30n, 31n, 35n].map((height) => {
-      const counting = new Counting(new Overlay(chain.state));
-      own.runBlock(counting, blockAt(height), []);
-      return counting.reads;
+      const counted = new CountedReads(new Overlay(chain.state));
+      own.runBlock(counted, blockAt(height), []);
+      return counted.reads;
     });
   }
 

@@ -3,7 +3,8 @@ import type { Context } from "../../state/context.ts";
 import { addressType, heightType, recordType, textType, type ValueOf } from "../../state/genesis-types.ts";
 import { type GenesisList, genesisList } from "../../state/module.ts";
 import { serviceIdFault } from "../shared/services.ts";
-import { configsByActivation, lastActivated, unfinishedUnbonding } from "./state.ts";
+import { UNFINISHED_UNBONDING } from "./blocks.ts";
+import { configsByActivation, lastActivated } from "./state.ts";
 
 const ACTIVATED = recordType({
   activation_height: heightType,
@@ -22,16 +23,6 @@ function onlyEntry<V>(ctx: Context, field: string, list: readonly V[], heightOf:
   return entry === undefined || heightOf(entry) > ctx.block.heightBlocks ? undefined : entry;
 }
 
-function initUnbonding(ctx: Context, list: readonly bigint[]): undefined {
-  const height = onlyEntry(ctx, "unfinished_unbonding", list, (one) => one);
-  if (height !== undefined) unfinishedUnbonding.set(ctx, undefined, height);
-}
-
-function* exportUnbonding(ctx: Context): Generator<bigint> {
-  const height = unfinishedUnbonding.get(ctx, undefined);
-  if (height !== undefined) yield height;
-}
-
 function initActivated(ctx: Context, list: readonly ValueOf<typeof ACTIVATED>[]): undefined {
   const entry = onlyEntry(ctx, "last_activated", list, (one) => one.activation_height);
   if (entry === undefined) return;
@@ -48,6 +39,6 @@ function* exportActivated(ctx: Context): Generator<ValueOf<typeof ACTIVATED>> {
 
 /** Lists of a genesis that say how far a block came in what the next ones finish; each has at most one entry. */
 export const UNFINISHED_LISTS: readonly GenesisList[] = [
-  genesisList("unfinished_unbonding", heightType, { init: initUnbonding, export: exportUnbonding }),
+  UNFINISHED_UNBONDING,
   genesisList("last_activated", ACTIVATED, { init: initActivated, export: exportActivated }),
 ];

@@ -1,6 +1,6 @@
 import { type AddressBytes, AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { application, base, createMessage, encodeMessage, shared, supplier, tokenomics } from "@turnpike/proto";
+import { application, base, createMessage, encodeMessage, type shared, supplier, tokenomics } from "@turnpike/proto";
 import type {
   Operation,
   Settlement,
@@ -68,11 +68,6 @@ function shownApplication(record: Parsed<application.Application>): application.
   return { ...record, ...lists };
 }
 
-function shownSupplier(record: Parsed<shared.Supplier>): shared.Supplier {
-  const bytes = encodeMessage(shared.SupplierSchema, record).length;
-  return bytes <= MAX_EVENT_RECORD_BYTES ? record : forEvent(record);
-}
-
 function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEvent {
   switch (event.type) {
     case "pocket.tokenomics.EventClaimExpired":
@@ -106,7 +101,8 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
       });
     }
     case "pocket.supplier.EventSupplierUnbondingBegin": {
-      const unbonding = shownSupplier(wholeSupplier(source, event.value.supplier));
+      // Without services, as in the event of its own unstaking: JSON writes a character of a URL as up to six.
+      const unbonding = forEvent(wholeSupplier(source, event.value.supplier));
       return typedEvent(supplier.EventSupplierUnbondingBeginSchema, {
         ...event.value,
         reason: supplier.SupplierUnbondingReason.BELOW_MIN_STAKE,

@@ -16,7 +16,7 @@ import { getClaim, proofs } from "../proof/state.ts";
 import { dueSessions, type UnsettledSession } from "../proof/unsettled-claims.ts";
 import { SessionFacts } from "../session/facts.ts";
 import { MAX_SETTLEMENT_BYTES, SettlementBytes } from "./settlement-bytes.ts";
-import { relaysOfPart } from "./state.ts";
+import { endUnderWay } from "./state.ts";
 
 /** Returns what a function returned for an equal key before: 2,000 claims of one block share few sessions. */
 function remembered<K extends string | bigint, Source, V>(
@@ -44,8 +44,8 @@ type Header = SessionHeader | session.SessionHeader;
 export interface DueSessions {
   /** Sessions that are settled for the first time. */
   readonly fresh: readonly SharedSessions[];
-  /** True when sessions with the last end of these wait for the next block. */
-  readonly isPart: boolean;
+  /** End of which sessions wait for the next block; undefined when none do. */
+  readonly unfinishedEnd: bigint | undefined;
   /** Sessions with a claim that was held, whose time it is. */
   readonly retries: readonly SharedSessions[];
 }
@@ -86,29 +86,29 @@ function bySharedStake(sessions: readonly UnsettledSession[]): SharedSessions[] 
   return [...groups.values()];
 }
 
-/** True when earlier blocks settled a part of the sessions of an end. */
-function isUnderWay(ctx: Context): boolean {
-  for (const _ of relaysOfPart.entries(ctx)) return true;
-  return false;
+/** Due sessions in their order, the oldest ends first: at least as many as a block settles. */
+interface ReadySessions extends Pick<DueSessions, "fresh" | "retries"> {
+  /** Sessions with a proof that the next block looks at. */
+  readonly unproven: readonly SharedSessions[];
 }
 
-/** Due sessions that wait for nothing, in their order: at least as many of the oldest ends as a block settles. */
-function readySessions(ctx: Context): Pick<DueSessions, "fresh" | "retries"> {
-  const [fresh, retries]: [SharedSessions[], SharedSessions[]] = [[], []];
+function readySessions(ctx: Context): ReadySessions {
+  const [fresh, retries, unproven]: [SharedSessions[], SharedSessions[], SharedSessions[]] = [[], [], []];
   const retryHeights = heldSessions(ctx);
   const unprovenSessions = new Set([...proofs.entries(ctx)].map(([[sessionId]]) => sessionId));
   const mayRetry = isRetryBlock(ctx);
-  const waits = ({ sessionId }: UnsettledSession): boolean => {
-    const retryHeight = retryHeights.get(sessionId);
-    if (unprovenSessions.has(sessionId)) return true;
-    return retryHeight !== undefined && (!mayRetry || retryHeight > ctx.block.heightBlocks);
-  };
+  const isUnproven = ({ sessionId }: UnsettledSession): boolean => unprovenSessions.has(sessionId);
+  const isHeld = ({ sessionId }: UnsettledSession): boolean => retryHeights.has(sessionId);
+  const waits = ({ sessionId }: UnsettledSession): boolean =>
+    !mayRetry || (retryHeights.get(sessionId) ?? 0n) > ctx.block.heightBlocks;
   let claims = 0;
   for (const sessions of dueSessions(ctx)) {
     for (const group of bySharedStake(sessions)) {
-      if (group.some(waits)) continue;
-      if (group.some(({ sessionId }) => retryHeights.has(sessionId))) {
-        retries.push(group);
+      if (group.some(isHeld)) {
+        const isDue = !group.some((one) => isUnproven(one) || (isHeld(one) && waits(one)));
+        if (isDue) retries.push(group);
+      } else if (group.some(isUnproven)) {
+        unproven.push(group);
       } else {
         fresh.push(group);
         claims += numClaims(group);
@@ -116,25 +116,34 @@ function readySessions(ctx: Context): Pick<DueSessions, "fresh" | "retries"> {
     }
     if (claims > MAX_CLAIMS_PER_BLOCK) break;
   }
-  return { fresh, retries };
+  return { fresh, retries, unproven };
 }
+
+const endOf = (group: SharedSessions | undefined): bigint | undefined => group?.[0].sessionEndHeight;
 
 /**
  * Sessions that this block settles, in their order: all that are due, or, when these are too many, those of the oldest end, as
  * far as they are not. One of which a claim is held, or has a proof that was not looked at, waits as a whole with those that
- * share its application's stake: a part of its claims would get all of its budget.
+ * share its application's stake: a part of its claims would get all of its budget. Later ends wait for an end with proofs that
+ * were not looked at, so that the difficulties move once for each end.
  */
 export function sessionsToSettle(ctx: Context): DueSessions {
-  const ready = readySessions(ctx);
-  const { fresh } = ready;
+  const { fresh, unproven, ...ready } = readySessions(ctx);
   const retries = ready.retries.length === 0 ? [] : upTo(ctx, ready.retries, MAX_RETRIES_PER_BLOCK);
-  if (fresh.length === 0) return { fresh, isPart: false, retries };
+  const ends = [endOf(fresh[0]), endOf(unproven[0])].filter((end) => end !== undefined);
+  const underWay = endUnderWay.get(ctx, undefined);
+  const [oldest] = ends.sort((a, b) => (a < b ? -1 : 1));
+  // Nothing of an end under way remains but what is held: it comes to its end, and the others follow in the next block.
+  const isOver = underWay !== undefined && underWay !== oldest;
+  if (oldest === undefined || isOver) return { fresh: [], unfinishedEnd: undefined, retries };
   const first = upTo(ctx, fresh, MAX_CLAIMS_PER_BLOCK);
-  if (first.length === fresh.length && !isUnderWay(ctx)) return { fresh, isPart: false, retries };
-  const end = fresh[0]?.[0].sessionEndHeight;
-  const isOldest = ([{ sessionEndHeight }]: SharedSessions): boolean => sessionEndHeight === end;
+  if (first.length === fresh.length && unproven.length === 0 && underWay === undefined) {
+    return { fresh, unfinishedEnd: undefined, retries };
+  }
+  const isOldest = (group: SharedSessions): boolean => endOf(group) === oldest;
   const selection = first.filter(isOldest);
-  return { fresh: selection, isPart: selection.length < fresh.filter(isOldest).length, retries };
+  const isPart = selection.length < fresh.filter(isOldest).length || unproven.some(isOldest);
+  return { fresh: selection, unfinishedEnd: isPart ? oldest : undefined, retries };
 }
 
 /** Claims of sessions, in the order of their settlement. */

@@ -102,8 +102,9 @@ suite("actors that change between claim and settlement", () => {
     };
     const discarded = "EventClaimDiscarded";
     const oneSupplier = without(({ ctx }) => {
-      const stake = BigInt(getDehydratedSupplier(ctx, addressOf("supplier 0"))?.stake?.amount ?? "0");
-      removeSupplier(ctx, addressOf("supplier 0"));
+      const gone = getDehydratedSupplier(ctx, addressOf("supplier 0")) ?? assert.fail();
+      const stake = BigInt(gone.stake?.amount ?? "0");
+      removeSupplier(ctx, gone);
       const other = getDehydratedSupplier(ctx, addressOf("supplier 1"));
       assert.ok(other?.stake);
       const amount = (BigInt(other.stake.amount) + stake).toString();
@@ -131,7 +132,7 @@ suite("actors that change between claim and settlement", () => {
     );
     assert.deepEqual(settled(made).sort(), ["EventClaimExpired", "EventClaimSettled"]);
     assert.equal(getDehydratedSupplier(made.ctx, operator)?.unstakeSessionEndHeight, 30n);
-    assert.ok(unstakingSuppliers.has(made.ctx, operator));
+    assert.ok(unstakingSuppliers.has(made.ctx, [30n, operator]));
     const inSession = (height: bigint): boolean =>
       getActiveServiceConfigs(made.ctx, SERVICE, height).some(({ operatorAddress }) => operatorAddress === operator);
     assert.deepEqual([inSession(30n), inSession(31n)], [true, false]);

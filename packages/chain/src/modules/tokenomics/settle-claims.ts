@@ -4,16 +4,12 @@ import type { Context } from "../../state/context.ts";
 import { holdClaim, releaseClaim } from "../proof/held-claims.ts";
 import { claimKey } from "../proof/state.ts";
 import type { UnsettledSession } from "../proof/unsettled-claims.ts";
-import { updateDifficulties } from "../service/difficulties.ts";
 import { carryOut } from "./carry-out.ts";
 import { claimsOf, dueClaims, type SharedSessions, sessionsToSettle } from "./due-claims.ts";
+import { addRelays, moveDifficulties, type SettledRelays } from "./move-difficulties.ts";
 import { settlementSource } from "./settlement-input.ts";
-import { relaysOfPart } from "./state.ts";
 
 const PART = "settlement";
-
-/** Settled relays of a block, by service. */
-type SettledRelays = Map<string, bigint>;
 
 function settleClaims(ctx: Context, claims: readonly Claim[]): Settlement["settledRelays"] {
   const source = settlementSource(ctx, dueClaims(ctx, claims));
@@ -28,12 +24,6 @@ function inOrder(sessions: readonly UnsettledSession[]): UnsettledSession[] {
     if (a.sessionEndHeight !== b.sessionEndHeight) return a.sessionEndHeight < b.sessionEndHeight ? -1 : 1;
     return a.sessionId < b.sessionId ? -1 : 1;
   });
-}
-
-function addRelays(relays: SettledRelays, settled: Settlement["settledRelays"]): void {
-  for (const { serviceId, numRelays } of settled) {
-    relays.set(serviceId, BigInt.asUintN(64, (relays.get(serviceId) ?? 0n) + numRelays));
-  }
 }
 
 /**
@@ -64,28 +54,13 @@ function settleSessions(ctx: Context, list: readonly SharedSessions[], relays: S
 }
 
 /**
- * Moves difficulties once for all sessions that end together: as often as they are settled, and by the sum of their relays. Until
- * the last of them is settled the sums are stored.
- */
-function moveDifficulties(ctx: Context, relays: SettledRelays, isPart: boolean): void {
-  if (isPart) {
-    for (const [serviceId, numRelays] of relays) relaysOfPart.set(ctx, serviceId, numRelays);
-    return;
-  }
-  const stored = [...relaysOfPart.entries(ctx)];
-  for (const [serviceId] of stored) relaysOfPart.remove(ctx, serviceId);
-  if (relays.size === 0) return;
-  runPart(ctx, { part: "difficulty", item: `${relays.size} services` }, (branch) => updateDifficulties(branch, relays));
-}
-
-/**
  * Settles the sessions that are due in this block, then those that were held and are tried again, and moves the difficulties of
  * their services once. Claims of a session that fails stay, with the stakes that they are about, and are tried again later.
  */
 export function settleDueClaims(ctx: Context): void {
-  const relays: SettledRelays = new Map(relaysOfPart.entries(ctx));
-  const { fresh, isPart, retries } = sessionsToSettle(ctx);
+  const relays: SettledRelays = new Map<string, bigint>();
+  const { fresh, unfinishedEnd, retries } = sessionsToSettle(ctx);
   settleSessions(ctx, fresh, relays);
   settleSessions(ctx, retries, relays);
-  moveDifficulties(ctx, relays, isPart);
+  moveDifficulties(ctx, relays, unfinishedEnd);
 }

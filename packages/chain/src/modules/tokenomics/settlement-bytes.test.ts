@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { createMessage, shared } from "@turnpike/proto";
+import { createMessage, proof, session, shared } from "@turnpike/proto";
 import {
   addClaim,
   addressOf,
@@ -16,11 +16,12 @@ import type { ChainEvent } from "../../state/context.ts";
 import { eventBytes, sumOfEventBytes } from "../../state/event-bytes.ts";
 import { getApplication, setApplication } from "../application/state.ts";
 import { balances, getSupply } from "../bank/balances.ts";
-import { claims } from "../proof/state.ts";
+import { claims, proofs } from "../proof/state.ts";
 import { dueSessions } from "../proof/unsettled-claims.ts";
 import { difficulties } from "../service/state.ts";
 import { SessionFacts } from "../session/facts.ts";
 import { serviceConfigs } from "../supplier/state.ts";
+import { settleDueClaims } from "./settle-claims.ts";
 import { MAX_SETTLEMENT_BYTES, SettlementBytes } from "./settlement-bytes.ts";
 
 const machine = settlementMachine();
@@ -153,6 +154,32 @@ suite("bytes of settlement's events", () => {
     assert.ok(bytes <= bound, `${bytes} bytes of events, at most ${bound} expected`);
   });
 
+  test("attack: a URL of characters that JSON writes as six is not in the event of a slashed supplier", () => {
+    const econ = crowd({
+      applications: 1,
+      suppliers: 10,
+      shares: 1,
+      addressBytes: 20,
+      minStakeUpokt: STAKE,
+      status: 2,
+    });
+    for (let supplier = 0; supplier < 10; supplier++) {
+      const key = [SERVICE, [1n, addressOf(`supplier ${supplier}`)]] as const;
+      const config = serviceConfigs.get(econ.ctx, key);
+      assert.ok(config?.service);
+      const url = `https://a.example/?${"&".repeat(1_700)}`;
+      const endpoints = [createMessage(shared.SupplierEndpointSchema, { url, rpcType: 1 })];
+      serviceConfigs.set(econ.ctx, key, { ...config, service: { ...config.service, endpoints } });
+    }
+    const bound = boundOf(econ, 30n);
+    const events = endBlockOf(econ, 30n);
+    const begun = events.filter(({ type }) => type.endsWith("SupplierUnbondingBegin"));
+    assert.equal(begun.length, 10);
+    for (const event of begun) assert.ok(eventBytes(event) < 1_024, `${event.type}: ${eventBytes(event)} bytes`);
+    const bytes = sumOfEventBytes(events);
+    assert.ok(bytes <= bound, `${bytes} bytes of events, at most ${bound} expected`);
+  });
+
   for (const [name, options] of Object.entries(CROWDS)) {
     test(`upper bound of the bytes of ${name}`, () => {
       const econ = crowd(options);
@@ -205,6 +232,64 @@ suite("bytes of settlement's events", () => {
       );
     }
     assert.equal(difficulties.get(econ.ctx, SERVICE)?.numRelaysEma, 240_000n);
+  });
+
+  /** As {@link settledIn}, without the check of proofs before it. */
+  function settledAlone({ ctx }: Economy, height: bigint): { readonly claims: number; readonly moved: number } {
+    const events: ChainEvent[] = [];
+    settleDueClaims({ ...ctx, block: blockAt(height, new Uint8Array(32)), events });
+    const count = (name: string): number => events.filter(({ type }) => type.endsWith(name)).length;
+    return { claims: count("EventClaimSettled"), moved: count("EventRelayMiningDifficultyUpdated") };
+  }
+
+  /** Gives a claim of an application a proof that was not looked at: its session waits until the proof is removed. */
+  function waitForProof(econ: Economy, application: number): () => void {
+    const address = addressOf(`application ${application}`);
+    const keys = [...claims.entries(econ.ctx)].flatMap(([key, { sessionHeader }]) =>
+      sessionHeader?.applicationAddress === address ? [key] : [],
+    );
+    const [key] = keys;
+    assert.ok(key !== undefined);
+    const [sessionId, supplierOperatorAddress] = key;
+    const sessionHeader = createMessage(session.SessionHeaderSchema, { sessionId });
+    proofs.set(econ.ctx, key, createMessage(proof.ProofSchema, { sessionHeader, supplierOperatorAddress }));
+    return () => proofs.remove(econ.ctx, key);
+  }
+
+  test("attack: proofs that wait for the next block do not make the difficulty move twice for one end", () => {
+    const econ = crowd({ applications: 3, suppliers: 2, shares: 1, addressBytes: 20, relays: 1_000n });
+    const release = waitForProof(econ, 1);
+    const first = settledAlone(econ, 30n);
+    release();
+    const blocks = [first, ...[31n, 32n].map((height) => settledAlone(econ, height))];
+    assert.deepEqual(
+      blocks.map(({ claims: count, moved }) => [count, moved]),
+      [
+        [4, 0],
+        [2, 1],
+        [0, 0],
+      ],
+    );
+    assert.equal(difficulties.get(econ.ctx, SERVICE)?.numRelaysEma, 6_000n);
+  });
+
+  test("an end whose first part settles no relay is not joined with the next end", () => {
+    const econ = crowd({ applications: 2, suppliers: 1, shares: 1, addressBytes: 20, relays: 1_000n });
+    const invalid = { application: 0, supplier: 0, end: 20n, relays: 1_000n, units: UNITS, status: 2 } as const;
+    addClaim(econ.ctx, invalid);
+    const release = waitForProof(econ, 1);
+    assert.deepEqual([settledAlone(econ, 30n).claims, settledAlone(econ, 31n).moved], [0, 0]);
+    addClaim(econ.ctx, { application: 0, supplier: 0, end: 30n, relays: 3_000n, units: UNITS, status: 0 });
+    release();
+    const blocks = [40n, 41n, 42n].map((height) => settledAlone(econ, height));
+    assert.deepEqual(
+      blocks.map(({ claims: count, moved }) => [count, moved]),
+      [
+        [1, 1],
+        [1, 1],
+        [0, 0],
+      ],
+    );
   });
 
   test("attack: a session whose events alone exceed the maximum is settled", () => {

@@ -27,6 +27,9 @@ const PARTY_MENTIONS = 6;
 /** Bytes of an application's record in the event of its unbonding: beside its encoding, and for each byte of this. */
 const [RECORD_BYTES, RECORD_FACTOR] = [400, 3] as const;
 
+/** Bytes of the event of a supplier that begins to unbond, once for all claims of a block: its owner's address has 419 characters at most. */
+const SUPPLIER_BYTES = 1_100;
+
 /**
  * An upper bound of the bytes of settlement's events, before they are made: by the number of claims, receivers and the lengths of
  * their addresses, so that all nodes settle the same sessions in a block.
@@ -35,6 +38,7 @@ export class SettlementBytes {
   readonly #ctx: Context;
   readonly #sharesOf: (operator: string, header: session.SessionHeader) => readonly RevenueShare[];
   readonly #receivers = new Set<string>();
+  readonly #suppliers = new Set<string>();
   #sum = 0;
 
   constructor(ctx: Context, sharesOf: (operator: string, header: session.SessionHeader) => readonly RevenueShare[]) {
@@ -60,6 +64,8 @@ export class SettlementBytes {
       applicationAddress.length * PARTY_MENTIONS;
     for (const operator of operators) {
       this.#sum += ofEach + operator.length * PARTY_MENTIONS;
+      if (!this.#suppliers.has(operator)) this.#sum += SUPPLIER_BYTES;
+      this.#suppliers.add(operator);
       for (const address of others) this.#addReceiver(address);
       for (const { address } of this.#sharesOf(operator, header)) this.#addReceiver(address);
     }

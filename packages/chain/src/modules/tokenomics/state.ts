@@ -1,5 +1,5 @@
 import { createMessage, tokenomics } from "@turnpike/proto";
-import { noKey, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { type Parsed, parsedRecord, recordCodec } from "../../state/parsed.ts";
@@ -21,6 +21,22 @@ export const relaysOfPart = new Collection({
   module: TOKENOMICS_MODULE,
   prefix: Uint8Array.of(1),
   key: textCodec,
+  value: uint64Codec,
+});
+
+/** End of the sessions of which blocks settled a part, while another part is not settled. */
+export const endUnderWay = new Collection({
+  module: TOKENOMICS_MODULE,
+  prefix: Uint8Array.of(2),
+  key: noKey,
+  value: uint64Codec,
+});
+
+/** Relays by the height of the block that settled the last of an end's sessions, and service, until a block moves its difficulty. */
+export const dueDifficulties = new Collection({
+  module: TOKENOMICS_MODULE,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(uint64Codec, textCodec),
   value: uint64Codec,
 });
 
