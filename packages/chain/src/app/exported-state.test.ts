@@ -25,7 +25,7 @@ import { newValidator, RATE_ONE } from "../../test/session-moves.ts";
 import { unfinishedUnbonding as unfinishedApplications, unfinishedTransfers } from "../modules/application/state.ts";
 import { addUnorderedNonce } from "../modules/auth/accounts.ts";
 import { denomMetadata } from "../modules/bank/balances.ts";
-import { unfinishedUnbonding as unfinishedGateways } from "../modules/gateway/state.ts";
+import { undelegatingGateways, unfinishedUnbonding as unfinishedGateways } from "../modules/gateway/state.ts";
 import { holdClaim } from "../modules/proof/held-claims.ts";
 import { getProofParams } from "../modules/proof/state.ts";
 import { sessionEnd } from "../modules/shared/state.ts";
@@ -44,6 +44,7 @@ import { upokt } from "../state/stakes.ts";
 const LEFT_OUT: ReadonlyMap<string, string> = new Map([
   ["session/blockHashes", "only those that unsettled sessions need: see session/genesis.test.ts"],
   ["session/drawnSessions", "a session is drawn again when it is asked for, to the same suppliers"],
+  ["session/formerDrawnSessions", "only an earlier build writes it: blocks remove it"],
   [
     "application/formerUnstaking",
     "only an earlier version writes it: the next block moves it to unstakingApplications",
@@ -119,6 +120,7 @@ function addRareEntries(chain: LifeChain, work: Work, signer: Party): void {
   relaysOfPart.set(ctx, "svc", 7n);
   dueDifficulties.set(ctx, [ctx.block.heightBlocks, "svc"], 7n);
   endUnderWay.set(ctx, undefined, 4n);
+  undelegatingGateways.set(ctx, [4n, signer.address], new Uint8Array(0));
   for (const [key] of configsByActivation.rawEntries(ctx)) {
     lastActivated.set(ctx, undefined, key);
     break;
@@ -204,6 +206,7 @@ suite("state that an export has", () => {
     const end = { session_end_height: "8", since_height: "4", address: GOV };
     const relays = { service_id: "svc", num_relays: "7" };
     const due = { settled_height: "8", ...relays };
+    const left = { since_height: "4", address: GOV };
     for (const appState of [
       { tokenomics: { relays_of_part: [relays, relays] } },
       { tokenomics: { end_under_way: ["4", "8"] } },
@@ -213,6 +216,7 @@ suite("state that an export has", () => {
       { application: { unfinished_unbonding: [{ ...end, since_height: "-1" }] } },
       { application: { unfinished_transfers: [{ ...end, address: "" }] } },
       { gateway: { unfinished_unbonding: [end, end] } },
+      { gateway: { undelegating_gateways: [left, left] } },
       { supplier: { last_activated: [{ activation_height: "1", service_id: "a b", operator_address: GOV }] } },
     ]) {
       assert.throws(() => new LifeChain({ appState }), { code: "CONFIG_INVALID" });

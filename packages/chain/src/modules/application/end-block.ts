@@ -179,14 +179,14 @@ function endUnbondingAndTransfers(ctx: Context): void {
   unbondings.run(ctx, (item) => {
     if (waits(item.address)) return;
     const app = getApplication(ctx, item.address);
-    if (app === undefined) return;
+    if (app === undefined || app.unstakeSessionEndHeight === 0n) return;
     runPart(ctx, { part: "unbonding", item: item.address }, (branch) => unbond(branch, app, item));
   });
   transfers.run(ctx, (item) => {
     if (waits(item.address)) return;
     // Read here: an earlier transfer of this block may have changed it.
     const app = getApplication(ctx, item.address);
-    if (app === undefined) return;
+    if (app?.pendingTransfer === undefined) return;
     runPart(ctx, { part: "transfer", item: item.address }, (branch) => endTransfer(branch, app, item));
   });
 }

@@ -5,8 +5,9 @@ import { unbondingEndHeight } from "@turnpike/protocol";
 import { accountBytes, addressFault } from "../../state/addresses.ts";
 import { runPart } from "../../state/block-parts.ts";
 import type { Context } from "../../state/context.ts";
+import { addressType, heightType, recordType, type ValueOf } from "../../state/genesis-types.ts";
 import { isHeight } from "../../state/heights.ts";
-import { type Module, moduleGenesis } from "../../state/module.ts";
+import { genesisList, type Module, moduleGenesis } from "../../state/module.ts";
 import { type Parsed, parsedRecord } from "../../state/parsed.ts";
 import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
@@ -29,6 +30,7 @@ import {
   getGatewayParams,
   removeGateway,
   setGateway,
+  undelegatingGateways,
   unfinishedUnbonding,
   unstakingGateways,
 } from "./state.ts";
@@ -67,10 +69,28 @@ const unbondings = new SessionEndQueue({
   waitsForSettlement: false,
 });
 
+const UNDELEGATING_GATEWAY = recordType({ since_height: heightType, address: addressType });
+
+function initUndelegating(ctx: Context, list: readonly ValueOf<typeof UNDELEGATING_GATEWAY>[]): undefined {
+  for (const { since_height: since, address } of list) {
+    // A chain that begins anew at block 1 counts other blocks than the exported one.
+    const height = since < ctx.block.heightBlocks ? since : ctx.block.heightBlocks;
+    if (undelegatingGateways.has(ctx, [height, address])) throw invalid(`undelegating_gateways has ${address} twice`);
+    undelegatingGateways.set(ctx, [height, address], new Uint8Array(0));
+  }
+}
+
+/** Gateways that left before all of their delegations had ended. The entries of the others follow from their records. */
+function* exportUndelegating(ctx: Context): Generator<ValueOf<typeof UNDELEGATING_GATEWAY>> {
+  for (const [[since, address]] of undelegatingGateways.entries(ctx)) {
+    if (getGateway(ctx, address) === undefined) yield { since_height: since, address };
+  }
+}
+
 function endBlock(ctx: Context): undefined {
   unbondings.run(ctx, (item) => {
     const found = getGateway(ctx, item.address);
-    if (found === undefined) return;
+    if (found === undefined || found.unstakeSessionEndHeight === 0n) return;
     runPart(ctx, { part: "unbonding", item: item.address }, (branch) => unbond(branch, found, item));
   });
 }
@@ -101,7 +121,14 @@ export function gatewayModule(opts: GatewayOptions): Module {
           params: getGatewayParams(ctx),
           gatewayList: [...gateways.entries(ctx)].map(([, found]) => found),
         }),
-      lists: [unbondings.genesisList("unfinished_unbonding")],
+      // For the real chain's genesis has no fields.
+      lists: [
+        unbondings.genesisList("unfinished_unbonding"),
+        genesisList("undelegating_gateways", UNDELEGATING_GATEWAY, {
+          init: initUndelegating,
+          export: exportUndelegating,
+        }),
+      ],
     }),
     endBlock,
   };

@@ -1,10 +1,14 @@
 import type { Bytes } from "@turnpike/chain-store";
 import type { session } from "@turnpike/proto";
 import { sessionWindows } from "@turnpike/protocol";
+import { firstOf } from "../../state/collection.ts";
 import { type Context, unmetered } from "../../state/context.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { chargeDrawing, drawSession } from "./candidates.ts";
-import { type Candidate, drawnSessions, getSessionParamsAt } from "./state.ts";
+import { type Candidate, drawnSessions, formerDrawnSessions, getSessionParamsAt } from "./state.ts";
+
+/** Maximum number of sessions of an earlier build that a block removes. */
+const MAX_FORMER_PER_BLOCK = 1_000;
 
 /**
  * The suppliers of a session in their order; none when the service has none. What a block draws for a session's first
@@ -35,4 +39,6 @@ export function pruneDrawnSessions(ctx: Context): void {
     due.push(key);
   }
   for (const key of due) drawnSessions.remove(ctx, key);
+  for (const [key] of firstOf(formerDrawnSessions.entries(ctx), MAX_FORMER_PER_BLOCK))
+    formerDrawnSessions.remove(ctx, key);
 }

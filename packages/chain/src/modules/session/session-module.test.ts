@@ -22,7 +22,14 @@ import type { Context } from "../../state/context.ts";
 import { setApplication } from "../application/state.ts";
 import { getActiveServiceConfigs, serviceConfigs, setDehydratedSupplier } from "../supplier/state.ts";
 import { hydrateSession } from "./hydrate.ts";
-import { blockHashes, drawnSessions, getSessionParams, getSessionParamsAt, sessionParams } from "./state.ts";
+import {
+  blockHashes,
+  drawnSessions,
+  formerDrawnSessions,
+  getSessionParams,
+  getSessionParamsAt,
+  sessionParams,
+} from "./state.ts";
 
 const ANY_TEXT = fc.oneof(
   fc.string({ unit: "grapheme", minLength: 1, maxLength: 60 }),
@@ -312,7 +319,7 @@ suite("parameters of sessions", () => {
     const faulty = {
       get: (key: Uint8Array) => state.get(key),
       range: (options: Parameters<typeof state.range>[0]) => {
-        const isDrawn = Buffer.from(options.prefix).toString("latin1").startsWith("session/\x03");
+        const isDrawn = Buffer.from(options.prefix).toString("latin1").startsWith("session/\x0c");
         if (isDrawn) throw new TypeError("a fault of the program");
         return state.range(options);
       },
@@ -326,5 +333,13 @@ suite("parameters of sessions", () => {
     assert.deepEqual(blockHashes.get(ctx, 50n), hash);
     endBlock(atHeight({ state, block, ctx }, 51n));
     assert.deepEqual([...drawnSessions.entries(ctx)], []);
+  });
+
+  test("sessions that an earlier build drew, in another encoding, are removed and drawn again", () => {
+    const { state, block, ctx } = emptyState({}, { heightBlocks: 50n, hash: new Uint8Array(32).fill(9) });
+    const limitAndLengths = Uint8Array.of(0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0, 7, 3, 97, 98, 99);
+    for (const height of [1n, 49n]) formerDrawnSessions.set(ctx, [height, "old"], limitAndLengths);
+    endBlock({ state, block, ctx });
+    assert.deepEqual([...formerDrawnSessions.entries(ctx)], []);
   });
 });

@@ -86,13 +86,21 @@ export const blockHashes = new Collection({
   },
 });
 
+/** Drawn sessions in the encoding of an earlier build. They are drawn again when they are needed, so blocks remove them. */
+export const formerDrawnSessions = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(uint64Codec, textCodec),
+  value: rawCodec,
+});
+
 /**
  * Suppliers of sessions that were asked for while a block ran, by first height and id: the keys of their configurations
  * for the session's service, in the session's order. A session is claimed and proven by many; it is drawn once.
  */
 export const drawnSessions = new Collection({
   module,
-  prefix: Uint8Array.of(3),
+  prefix: Uint8Array.of(12),
   key: pairCodec(uint64Codec, textCodec),
   value: drawnCodec,
 });

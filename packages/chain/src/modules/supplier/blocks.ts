@@ -119,7 +119,7 @@ export const UNFINISHED_UNBONDING: GenesisList = unbondings.genesisList("unfinis
 export function unbondSuppliers(ctx: Context): void {
   unbondings.run(ctx, ({ address, endHeight, sessionEndHeight }) => {
     const found = getDehydratedSupplier(ctx, address);
-    if (found === undefined || hasClaim(ctx, address)) return;
+    if (found === undefined || found.unstakeSessionEndHeight === 0n || hasClaim(ctx, address)) return;
     runPart(ctx, { part: "unbonding", item: address }, (branch) => {
       unbond(branch, found, { sessionEndHeight, unbondingEndHeight: endHeight });
     });
