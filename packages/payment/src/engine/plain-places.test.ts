@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ANSWER, type Bed, claim, openBed, openOwnBed, PRICE, stateOf, timeLimit } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
 const server = testServer();
@@ -59,4 +59,28 @@ test("of one payer at most 64 wait; more are refused at once, and those that wai
   assert.equal(ends.refused, others.length, "they do not wait");
   await Promise.all(reserving);
   assert.deepEqual(ends, { served: 8, refused: 72 });
+});
+
+test("attack: of one client at most 64 wait, whatever its payers; another client's payments still wait for their places", async () => {
+  await using bed = await openOwnBed(server(), { noMining: true });
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const burst = async (): Promise<PaymentRecord[]> => {
+    const payments = await claimMany(bed, ledger, 50);
+    return payments.filter(({ waits }) => waits === true);
+  };
+  const [first, second, third] = [await burst(), await burst(), await burst()];
+  const leaving = new AbortController();
+  const reserve = (payments: readonly PaymentRecord[], client: string): Promise<PaymentRefusal | undefined>[] =>
+    payments.map((payment) => engine.reserve(payment, 60_000, leaving.signal, client));
+  const waiting = reserve(first, "192.0.2.1");
+  const atOnce = await Promise.all(reserve(second, "192.0.2.1").slice(64 - first.length));
+  assert.deepEqual(new Set(atOnce.map((refusal) => refusal?.code)), new Set(["PAYMENT_RATE_LIMITED"]));
+  let ended = 0;
+  const others = reserve(third, "192.0.2.2").map((refusal) => refusal.finally(() => ended++));
+  // Refusals at once come before the answers to many queries of the ledger.
+  await burst();
+  assert.equal(ended, 0);
+  leaving.abort();
+  await Promise.all([...waiting, ...others]);
 });

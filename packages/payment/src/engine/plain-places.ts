@@ -1,4 +1,4 @@
-import { failureCode, type Log, type NetworkId, type SettlementId } from "@turnpike/base";
+import { failureCode, type Log, type NetworkId, Places, type SettlementId } from "@turnpike/base";
 import type { Ledger, WalletAdmission } from "../ledger-types.ts";
 import type { PaymentRecord, PaymentRefusal } from "../types.ts";
 import { pausedWallet } from "../verify/payer-code.ts";
@@ -6,9 +6,9 @@ import { pause } from "./waiters.ts";
 
 /** Pause until places are asked for again, by one question for all payments of a payer. */
 const REST_MS = 250;
-/** Maximum number of claims that wait for a place, and of one payer: each holds a request open. */
+/** Maximum number of claims that wait for a place, and of one client or payer: each holds a request open. */
 const MAX_WAITING = 256;
-const MAX_WAITING_OF_PAYER = 64;
+const MAX_WAITING_EACH = 64;
 
 export interface PlainPlacesOptions {
   readonly network: NetworkId;
@@ -37,16 +37,25 @@ export class PlainPlaces {
   readonly #opts: PlainPlacesOptions;
   readonly #modules: PlainPlacesModules;
   readonly #payers = new Map<string, PayerClaims>();
-  #waiting = 0;
+  readonly #places = new Places({ max: () => MAX_WAITING, maxEach: () => MAX_WAITING_EACH });
 
   constructor(opts: PlainPlacesOptions, modules: PlainPlacesModules) {
     this.#opts = opts;
     this.#modules = modules;
   }
 
-  /** Reserves a place for a claim that has none; the result says why it has none still. */
-  async reserve(payment: PaymentRecord, waitMs: number, signal: AbortSignal): Promise<PaymentRefusal | undefined> {
-    const end = await this.#placeOf(payment, waitMs, signal);
+  /**
+   * Reserves a place for a claim that has none; the result says why it has none still.
+   * @param client as limits count clients; the payer where that is not known
+   */
+  async reserve(
+    payment: PaymentRecord,
+    waitMs: number,
+    signal: AbortSignal,
+    client: string,
+  ): Promise<PaymentRefusal | undefined> {
+    const release = this.#places.acquire(client);
+    const end = typeof release === "string" ? "late" : await this.#placeOf(payment, waitMs, signal).finally(release);
     if (end === "admitted") return undefined;
     const { ledger, log } = this.#modules;
     const { from } = payment.key;
@@ -60,7 +69,7 @@ export class PlainPlaces {
     const { id, key } = payment;
     const waitingClaims = this.#payers.get(key.from);
     const claims: PayerClaims = waitingClaims ?? new Map();
-    if (this.#waiting >= MAX_WAITING || claims.size >= MAX_WAITING_OF_PAYER) return "late";
+    if (claims.size >= MAX_WAITING_EACH) return "late";
     const timeout = AbortSignal.timeout(Math.min(waitMs, this.#opts.maxWaitMs));
     const limit = AbortSignal.any([signal, this.#modules.signal, timeout]);
     const { promise, resolve } = Promise.withResolvers<PlaceEnd>();
@@ -68,7 +77,6 @@ export class PlainPlaces {
     limit.addEventListener("abort", leave, { once: true });
     if (limit.aborted) leave();
     claims.set(id, resolve);
-    this.#waiting++;
     if (waitingClaims === undefined) {
       this.#payers.set(key.from, claims);
       void this.#askFor(payment, claims);
@@ -78,7 +86,6 @@ export class PlainPlaces {
     } finally {
       limit.removeEventListener("abort", leave);
       claims.delete(id);
-      this.#waiting--;
     }
   }
 

@@ -83,7 +83,8 @@ export class WalletPlaces {
     client?: string,
   ): Promise<PaymentRefusal | undefined> {
     if (payment.kind === "eoa") {
-      return payment.waits === true ? this.#plain.reserve(payment, waitMs, signal) : undefined;
+      if (payment.waits !== true) return undefined;
+      return this.#plain.reserve(payment, waitMs, signal, client ?? payment.key.from);
     }
     const { log, signal: stopping } = this.#modules;
     try {
