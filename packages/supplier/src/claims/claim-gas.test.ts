@@ -88,6 +88,55 @@ suite("gas of claims of a supplier with many receivers", () => {
     assertSettled(rig, headers);
   });
 
+  for (const request of ["simulation", "broadcast"] as const) {
+    test(`claims are not tried one by one where a node refuses transactions of any size by ${request}`, async () => {
+      const count = 32;
+      await using rig = await SupplierRig.start({ ...NO_PROOFS, ...applications(count) });
+      await served(rig, count);
+      const { client } = rig.running;
+      const message = "insufficient funds";
+      let requests = 0;
+      if (request === "simulation") {
+        client.simulate = () => {
+          requests++;
+          return Promise.reject(new AppError("TX_FAILED", { message, detail: { code: 18, codespace: "sdk" } }));
+        };
+      }
+      client.broadcast = () => {
+        requests++;
+        return Promise.resolve({ hash: "AA", code: 5, codespace: "sdk", log: message });
+      };
+      const perBlock: number[] = [];
+      while (rig.chain.heightBlocks < 10n) {
+        const before = requests;
+        await rig.block();
+        perBlock.push(requests - before);
+      }
+      assert.ok(requests > 0);
+      assert.ok(Math.max(...perBlock) <= 16, perBlock.join());
+    });
+  }
+
+  test("claims that are refused keep the others of their transaction out of no block", async () => {
+    const count = 12;
+    await using rig = await SupplierRig.start({ ...NO_PROOFS, ...applications(count) });
+    const headers = await served(rig, count);
+    const { client } = rig.running;
+    const broadcast = client.broadcast.bind(client);
+    const isRefused = (i: number): boolean => i < 2 || i === 7;
+    const ids = headers.filter((_, i) => isRefused(i)).map(({ sessionId }) => sessionId);
+    client.broadcast = async (bytes, ...parameters) => {
+      const text = Buffer.from(bytes).toString("latin1");
+      if (!ids.some((id) => text.includes(id))) return broadcast(bytes, ...parameters);
+      return { hash: "AA", code: 18, codespace: "sdk", log: "invalid request" };
+    };
+    await rig.reach(22n);
+    assertSettled(
+      rig,
+      headers.filter((_, i) => !isRefused(i)),
+    );
+  });
+
   test("a claim that is worth less than its fee for many receivers is left out, where the operator wants that", async () => {
     const claims = { skipUnprofitableClaims: true, feeFor: (gas: bigint) => [{ denom: "upokt", amount: gas / 500n }] };
     const ended: (string | undefined)[] = [];

@@ -39,20 +39,23 @@ function outcomesOf(rig: SupplierRig, headers: readonly SessionHeader[]): (strin
 }
 
 /** Makes the node one whose RPC, or a proxy before it, reads bodies of so many bytes. */
-function readingBodies(rig: SupplierRig, maxBytes: number, refusal: AppError): void {
+function readingBodies(rig: SupplierRig, maxBytes: number, refusal: () => AppError): void {
   const { client } = rig.running;
   const [simulate, broadcast] = [client.simulate.bind(client), client.broadcast.bind(client)];
   client.simulate = (tx, signal) => {
-    if (tx.length * 2 > maxBytes) return Promise.reject(refusal);
+    if (tx.length * 2 > maxBytes) return Promise.reject(refusal());
     return simulate(tx, signal);
   };
   client.broadcast = (tx, signal) => {
-    if ((tx.length * 4) / 3 > maxBytes) return Promise.reject(refusal);
+    if ((tx.length * 4) / 3 > maxBytes) return Promise.reject(refusal());
     return broadcast(tx, signal);
   };
 }
 
-const tooLong = new AppError("CHAIN_UNREACHABLE", { message: "The node answers 413.", detail: { status: 413 } });
+const tooLong = (): AppError =>
+  new AppError("CHAIN_UNREACHABLE", { message: "The node answers 413.", detail: { status: 413 } });
+
+const connectionLost = (): AppError => new AppError("CHAIN_UNREACHABLE");
 
 suite("attack: large proofs", () => {
   test("the proofs of an operator are settled although a node's RPC does not read them together", async () => {
@@ -83,11 +86,55 @@ suite("attack: large proofs", () => {
   test("proofs are sent in parts where a node ends the connection on which it receives them together", async () => {
     const { rig, headers } = await served([100_000, 100_000, 100_000, 100_000]);
     await using _ = rig;
-    readingBodies(rig, 300_000, new AppError("CHAIN_UNREACHABLE"));
+    readingBodies(rig, 300_000, connectionLost);
     await rig.reach(22n);
     assert.deepEqual(
       outcomesOf(rig, headers),
       headers.map(() => "settled"),
     );
+  });
+
+  test("large proofs for which a node ends the connection cost their own sessions alone", async () => {
+    const { rig, headers } = await served([250_000, 250_000, 250_000, 250_000, 10, 10, 10]);
+    await using _ = rig;
+    readingBodies(rig, 300_000, connectionLost);
+    await rig.reach(22n);
+    const large = Array.from({ length: 4 }, () => "proof-missing");
+    assert.deepEqual(outcomesOf(rig, headers), [...large, "settled", "settled", "settled"]);
+  });
+
+  test("a small proof whose first connections were lost is not held back by large ones under way", async () => {
+    const { rig, headers } = await served([250_000, 250_000, 250_000, 250_000, 10]);
+    await using _ = rig;
+    // The claims are on the chain by then.
+    await rig.reach(14n);
+    const { client } = rig.running;
+    const simulate = client.simulate.bind(client);
+    let failures = 0;
+    client.simulate = (tx, signal) => {
+      if (tx.length > 100_000 || failures >= 2) return simulate(tx, signal);
+      failures++;
+      return Promise.reject(connectionLost());
+    };
+    readingBodies(rig, 300_000, connectionLost);
+    await rig.reach(22n);
+    assert.equal(failures, 2);
+    assert.equal(outcomesOf(rig, headers).at(-1), "settled");
+  });
+
+  test("a node that ends the connection for long transactions is not tried with long ones after each short one", async () => {
+    const { rig, headers } = await served(Array.from({ length: 12 }, () => 40_000));
+    await using _ = rig;
+    let lostConnections = 0;
+    readingBodies(rig, 200_000, () => {
+      lostConnections++;
+      return connectionLost();
+    });
+    await rig.reach(22n);
+    assert.deepEqual(
+      outcomesOf(rig, headers),
+      headers.map(() => "settled"),
+    );
+    assert.ok(lostConnections <= 4, `${lostConnections} connections were lost`);
   });
 });

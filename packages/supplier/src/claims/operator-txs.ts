@@ -95,6 +95,12 @@ interface BatchItem {
   readonly message: Any;
 }
 
+/** A refusal of a transaction, where a smaller one may be accepted. */
+interface Refusal {
+  /** Codespace and code. Undefined: it is for one of the messages, or for the length. */
+  readonly reason: string | undefined;
+}
+
 const NANOS_PER_SECOND = 1_000_000_000;
 const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
@@ -103,12 +109,21 @@ const MAX_MESSAGES = 100;
  * node's RPC accepts a body of 1,000,000 bytes (`max_body_bytes` of CometBFT).
  */
 const MAX_BYTES = 490_000;
+/** Growth of the maximum bytes with each transaction that a node accepts, after connections that were lost. */
+const GROWTH_BYTES = 10_000;
 /** Bytes above which a lost connection may be a node's refusal of the length. */
 const LARGE_BYTES = 100_000;
 /** HTTP status of a request that a node's RPC, or a proxy before it, does not read: CometBFT's and nginx's for one that is too long. */
 const TOO_LONG_STATUS: ReadonlySet<unknown> = new Set([400, 413]);
-/** Failures after which no more is sent before the next block: each may take as long as the node is waited for. */
+/**
+ * Failures in a row after which no more of new transactions, or of those sent again, is sent before the next block: each may take as
+ * long as the node is waited for.
+ */
 const MAX_FAILURES = 3;
+/** Refusals of one message in a row, all for one reason, after which transactions refused for it are not halved. */
+const MAX_SINGLE_REFUSALS = 3;
+/** Text of a refusal that is for one message of a transaction (`runMsgs` in `baseapp.go` of the SDK). */
+const OF_MESSAGE = /message index: \d/;
 /** Maximum gas of the messages of one transaction, by the estimate for messages that are not simulated; a block's, where that is less. */
 const MAX_GAS = 30_000_000n;
 /** Maximum wait for the maximum gas of a block. */
@@ -137,6 +152,7 @@ const MAX_FEE_UPOKT = 100_000n;
 const RAISING_BLOCKS = 4n;
 const RAISE_FACTOR = 8n;
 const KNOWN = /already exists in cache/;
+const NO_REFUSALS = { reason: undefined, count: 0 };
 
 /**
  * Claims and proofs of one operator on their way into blocks. Each call is made again after every block until its messages
@@ -153,8 +169,10 @@ export class OperatorTxs {
   #mark = randomInt(NANOS_PER_SECOND);
   /** Maximum bytes of a transaction's messages: less than {@link MAX_BYTES} after connections that were lost. */
   #maxBytes = MAX_BYTES;
-  /** Transactions since the newest block for which the node could not be reached. */
+  /** Transactions in a row for which the node could not be reached. */
   #failures = 0;
+  /** Refusals of single messages in a row that are for one reason. */
+  #singleRefusals: { readonly reason: string | undefined; readonly count: number } = NO_REFUSALS;
   /** Maximum gas of a block as far as it is known; undefined: any. */
   #maxBlockGas: bigint | undefined;
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
@@ -214,12 +232,24 @@ export class OperatorTxs {
         fresh.push(item);
       } else again.add(pending);
     }
-    this.#failures = 0;
-    for (const pending of again) await this.#sendAgain(pending, newest);
+    this.#singleRefusals = NO_REFUSALS;
     if (fresh.length > 0) this.#maxBlockGas = await this.#queryBlockGas();
     for (const early of [true, false]) {
       const items = fresh.filter(({ isEarly }) => isEarly === early);
       if (items.length > 0) await this.#sendNew(kind, items, newest);
+    }
+    // Behind the new ones: these may be what the node loses connections for.
+    await this.#sendAllAgain([...again], newest);
+  }
+
+  async #sendAllAgain(again: readonly PendingTx[], newest: BlockMark): Promise<void> {
+    this.#failures = 0;
+    const ordered = again
+      .map((pending) => ({ pending, bytes: bytesOf(pending.batch) }))
+      .sort((a, b) => a.bytes - b.bytes);
+    for (const { pending } of ordered) {
+      if (this.#failures >= MAX_FAILURES) return;
+      await this.#sendAgain(pending, newest);
     }
   }
 
@@ -276,46 +306,62 @@ export class OperatorTxs {
     return this.#maxBlockGas === undefined ? gas : least(gas, this.#maxBlockGas);
   }
 
+  /**
+   * Sends the smallest messages first, and apart from large ones: a buyer decides on the length of a proof, and one that a node does
+   * not read must not keep others back.
+   */
   async #sendNew(kind: TxKind, wanted: readonly WantedMessage[], newest: BlockMark): Promise<void> {
     const maxGas = this.#withinBlock(MAX_GAS);
-    let batch: BatchItem[] = [];
-    let bytes = 0;
-    let gas = 0n;
     const isEarly = wanted[0]?.isEarly === true;
-    const flush = async (): Promise<void> => {
-      if (batch.length > 0 && this.#failures < MAX_FAILURES) await this.#sendBatch(kind, batch, newest, isEarly);
-      batch = [];
-      bytes = 0;
-      gas = 0n;
-    };
-    for (const item of wanted) {
-      if (this.#failures >= MAX_FAILURES) return;
-      const message = await item.message();
-      if (message === undefined) continue;
-      const one: BatchItem = { wanted: item, message };
+    this.#failures = 0;
+    let batch: BatchItem[] = [];
+    let gas = 0n;
+    for (const item of await smallestFirst(wanted)) {
+      const bytes = bytesOf(batch);
       const isFull =
         batch.length >= this.#options.maxMessages ||
-        bytes + message.value.length > this.#maxBytes ||
-        gas + estimatedGas(kind, one) > maxGas;
-      if (isFull) await flush();
-      batch.push(one);
-      bytes += message.value.length;
-      gas += estimatedGas(kind, one);
+        bytes + bytesOf([item]) > this.#maxBytes ||
+        (bytesOf([item]) > LARGE_BYTES && bytesOf(batch.slice(0, 1)) <= LARGE_BYTES) ||
+        gas + estimatedGas(kind, item) > maxGas;
+      if (isFull) {
+        await this.#sendBatch(kind, batch, newest, isEarly);
+        batch = [];
+        gas = 0n;
+      }
+      if (this.#failures >= MAX_FAILURES) return;
+      batch.push(item);
+      gas += estimatedGas(kind, item);
     }
-    await flush();
+    await this.#sendBatch(kind, batch, newest, isEarly);
   }
 
   async #sendBatch(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<void> {
-    const isRefused = await this.#sendWhole(kind, batch, newest, isEarly);
+    if (batch.length === 0 || this.#failures >= MAX_FAILURES) return;
+    const refusal = await this.#sendWhole(kind, batch, newest, isEarly);
+    if (refusal === undefined) return;
+    const { reason } = refusal;
+    const count = reason !== undefined && reason === this.#singleRefusals.reason ? this.#singleRefusals.count : 0;
+    if (batch.length === 1) {
+      this.#singleRefusals = { reason, count: count + 1 };
+      return;
+    }
+    if (count >= MAX_SINGLE_REFUSALS) {
+      this.#log.error({ kind, reason, messages: batch.length }, "the chain refuses transactions of any size");
+      return;
+    }
     // One message that the chain refuses must not keep the others out, and a smaller transaction may be accepted.
-    if (!isRefused || batch.length === 1) return;
     const half = batch.length >> 1;
     await this.#sendBatch(kind, batch.slice(0, half), newest, isEarly);
     await this.#sendBatch(kind, batch.slice(half), newest, isEarly);
   }
 
-  /** Returns true when a transaction is refused, and parts of it may not be. */
-  async #sendWhole(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<boolean> {
+  /** Returns a refusal where parts of the transaction may be accepted. */
+  async #sendWhole(
+    kind: TxKind,
+    batch: readonly BatchItem[],
+    newest: BlockMark,
+    isEarly: boolean,
+  ): Promise<Refusal | undefined> {
     let pending: PendingTx;
     try {
       pending = await this.#sign(kind, batch, newest, isEarly);
@@ -326,22 +372,23 @@ export class OperatorTxs {
           { cause, kind, messages: batch.length },
           "a transaction cannot be made; the next block brings another attempt",
         );
-        return false;
+        return bytesOf(batch) > LARGE_BYTES ? { reason: undefined } : undefined;
       }
       const isWithoutAccount = cause.detail?.missingAccount !== undefined;
-      if (batch.length > 1 && !isWithoutAccount) return true;
+      const refusal = isWithoutAccount ? undefined : { reason: reasonOf(cause, batch) };
+      if (batch.length > 1 && refusal !== undefined) return refusal;
       this.#count(kind, "refused");
       this.#log.error(
         { kind, text: cause.message, session: batch[0]?.wanted.key },
         "the chain refuses a claim or proof",
       );
-      return false;
+      return refusal;
     }
     for (const { wanted } of batch) this.#pending.set(wanted.key, pending);
     await this.#faults.reach(kind === "claim" ? "supplier.claim.signed" : "supplier.proof.signed");
-    const isRefused = await this.#broadcast(pending, "sent");
+    const refusal = await this.#broadcast(pending, "sent");
     await this.#faults.reach(kind === "claim" ? "supplier.claim.sent" : "supplier.proof.sent");
-    return isRefused;
+    return refusal;
   }
 
   async #sign(kind: TxKind, batch: readonly BatchItem[], newest: BlockMark, isEarly: boolean): Promise<PendingTx> {
@@ -411,45 +458,51 @@ export class OperatorTxs {
     return this.#account;
   }
 
-  /** Returns true when the node refuses the transaction, and may accept a smaller one. */
-  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<boolean> {
+  /** Returns a refusal where the node may accept a smaller transaction. */
+  async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again" | "raised"): Promise<Refusal | undefined> {
     const { kind, batch, versions } = pending;
     const [version] = versions;
-    if (version === undefined) return false;
+    if (version === undefined) return undefined;
     const { bytes, feeUpokt } = version;
     try {
       const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
+      this.#failures = 0;
       if (code === 0) {
         this.#count(kind, outcome);
-        this.#maxBytes = MAX_BYTES;
+        this.#singleRefusals = NO_REFUSALS;
+        this.#maxBytes = Math.min(this.#maxBytes + GROWTH_BYTES, MAX_BYTES);
         this.#log.info({ kind, hash, messages: batch.length, feeUpokt }, "a transaction was sent");
-        return false;
+        return undefined;
       }
       this.#count(kind, "refused");
       if (outcome === "raised" && versions.length > 1) {
         // The version before is still there, and the node replaces none, or not at this fee.
         versions.shift();
         this.#log.warn({ kind, code, codespace, text: log, feeUpokt }, "the node does not replace a transaction");
-        return false;
+        return undefined;
       }
       this.#drop(pending);
       this.#log.error({ kind, code, codespace, text: log }, "the node refuses a transaction");
-      return codespace !== "sdk" || !REFUSALS_OF_ANY_SIZE.has(code);
+      if (codespace === "sdk" && REFUSALS_OF_ANY_SIZE.has(code)) return undefined;
+      return { reason: `${codespace} ${code}` };
     } catch (cause) {
-      // The node has it; whether it is still in the mempool shows in the next blocks.
-      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) return false;
+      if (isAppError(cause, "TX_FAILED") && KNOWN.test(cause.message)) {
+        // The node has it; whether it is still in the mempool shows in the next blocks.
+        this.#failures = 0;
+        return undefined;
+      }
       if (isTooLong(cause) || (isAppError(cause, "TX_FAILED") && TOO_LARGE.test(cause.message))) {
         this.#count(kind, "refused");
         this.#drop(pending);
         this.#log.error({ kind, text: cause.message, messages: batch.length }, "the node refuses a transaction");
-        return true;
+        return { reason: reasonOf(cause, batch) };
       }
       this.#failed(kind, batch);
       this.#log.warn(
         { cause, kind },
         "whether a transaction was sent is not known; the next block brings another attempt",
       );
-      return false;
+      return undefined;
     }
   }
 
@@ -472,6 +525,16 @@ export class OperatorTxs {
 const estimatedGas = (kind: TxKind, { wanted: { extraGas = 0n }, message }: BatchItem): bigint =>
   BLIND_GAS[kind] + BLIND_GAS_PER_BYTE * BigInt(message.value.length) + extraGas;
 
+/** The messages that can be made, the smallest first. */
+async function smallestFirst(wanted: readonly WantedMessage[]): Promise<readonly BatchItem[]> {
+  const items: BatchItem[] = [];
+  for (const one of wanted) {
+    const message = await one.message();
+    if (message !== undefined) items.push({ wanted: one, message });
+  }
+  return items.sort((a, b) => a.message.value.length - b.message.value.length);
+}
+
 const bytesOf = (batch: readonly BatchItem[]): number =>
   batch.reduce((sum, { message }) => sum + message.value.length, 0);
 
@@ -481,6 +544,14 @@ const isTooLong = (cause: unknown): cause is AppError =>
 
 /** Returns true when a transaction was refused, by the chain or for its length. */
 const isRefusal = (cause: unknown): cause is AppError => isAppError(cause, "TX_FAILED") || isTooLong(cause);
+
+/** Reason of a refusal that is neither for one message nor, as far as it can be, for the length. */
+function reasonOf({ message, detail }: AppError, batch: readonly BatchItem[]): string | undefined {
+  if (bytesOf(batch) > LARGE_BYTES || OF_MESSAGE.test(message)) return undefined;
+  const parts = [detail?.codespace, detail?.code, detail?.status];
+  const codes = parts.filter((part) => typeof part === "string" || typeof part === "number");
+  return codes.join(" ") || "too large";
+}
 
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 
