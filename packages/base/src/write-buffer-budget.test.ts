@@ -6,6 +6,8 @@ import { suite, test } from "node:test";
 import { openRaw } from "@turnpike/testkit";
 import { WriteBufferBudget } from "./write-buffer-budget.ts";
 
+const MB = 1_000_000;
+
 const askAs = (client: string): string => `GET /${client} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
 test("what a connection holds is given back once, however it ends, also for answers that wait behind another", async () => {
@@ -49,10 +51,10 @@ test("what a connection holds is given back once, however it ends, also for answ
   assert.equal(budget.bytes, 0);
 });
 
-/** A budget of 1,000 bytes whose clock is the test's, and its clients. */
-function rig() {
+/** A budget whose clock is the test's, and its clients. */
+function rig(maxBytes = 1_000) {
   let nowMs = 0;
-  const budget = new WriteBufferBudget(() => 1_000, { clock: { monotonicMs: () => nowMs } });
+  const budget = new WriteBufferBudget(() => maxBytes, { clock: { monotonicMs: () => nowMs } });
   const closed: string[] = [];
   return {
     budget,
@@ -60,10 +62,11 @@ function rig() {
     pass: (ms: number) => {
       nowMs += ms;
     },
-    reader: (name: string, client = name) => ({
+    reader: (name: string, client = name, isReading = false) => ({
       client,
       connection: {},
       close: () => void closed.push(name),
+      isReading: () => isReading,
     }),
   };
 }
@@ -126,5 +129,74 @@ suite("when there is no room", () => {
     assert.ok(small.reserve(reader("b")), "at the cost of the other one");
     assert.deepEqual(closed, ["a"]);
     assert.equal(budget.bytes, 712);
+  });
+
+  test("attack: two addresses that read nothing do not end those who read one event", () => {
+    const { budget, closed, pass, reader } = rig(256 * MB);
+    const event = budget.share(90 * MB, {});
+    for (let at = 0; at < 20; at++) assert.ok(event.reserve(reader(`subscriber ${at}`)));
+    pass(500);
+    for (const name of ["slow", "slower"]) assert.ok(budget.reserve(80 * MB, reader(name)));
+    pass(100);
+    assert.ok(budget.reserve(80 * MB, reader("new")));
+    assert.deepEqual(closed, ["slow"]);
+    pass(60_000);
+    assert.ok(budget.reserve(80 * MB, reader("newer")), "so many connections are not closed for an event");
+    assert.deepEqual(closed.slice(1), ["slower"]);
+  });
+
+  test("attack: two addresses that read nothing of an event both are closed", () => {
+    const { budget, closed, pass, reader } = rig(100 * MB);
+    const event = budget.share(90 * MB, {});
+    for (const name of ["slow", "slower", "slowest"]) assert.ok(event.reserve(reader(name)));
+    assert.ok(budget.reserve(5 * MB, reader("honest")));
+    pass(1_000);
+    assert.ok(budget.reserve(50 * MB, reader("new")));
+    assert.deepEqual(closed.sort(), ["slow", "slower", "slowest"]);
+    assert.equal(budget.bytes, 55 * MB);
+  });
+
+  test("nothing is closed for an answer that would have no room nevertheless", () => {
+    const { budget, closed, pass, reader } = rig();
+    assert.ok(budget.reserve(100, reader("old")));
+    pass(200);
+    for (let at = 0; at < 8; at++) assert.ok(budget.reserve(at < 2 ? 225 : 66, reader(`other ${at}`)));
+    assert.ok(budget.reserve(50, reader("asker")));
+    assert.equal(budget.reserve(190, reader("asker")), undefined);
+    assert.deepEqual(closed, []);
+  });
+
+  test("connections of 16 clients are closed for one answer at most", () => {
+    const { budget, closed, reader } = rig();
+    for (let at = 0; at < 40; at++) assert.ok(budget.reserve(25, reader(`${at}`)));
+    assert.equal(budget.reserve(401, reader("new")), undefined);
+    assert.deepEqual(closed, []);
+    assert.ok(budget.reserve(400, reader("new")));
+    assert.equal(closed.length, 16);
+  });
+
+  test("attack: four addresses with any number of connections make room", () => {
+    const { budget, closed, reader } = rig();
+    for (let at = 0; at < 1_000; at++) assert.ok(budget.reserve(1, reader(`${at}`, `${at % 4}`)));
+    assert.ok(budget.reserve(900, reader("new")));
+    assert.equal(closed.length, 900);
+  });
+
+  test("a connection that is being read stays", () => {
+    const { budget, closed, pass, reader } = rig();
+    assert.ok(budget.reserve(500, reader("fast", "fast", true)));
+    pass(5_000);
+    assert.ok(budget.reserve(500, reader("slow")));
+    assert.ok(budget.reserve(500, reader("new", "new", true)));
+    assert.deepEqual(closed, ["slow"]);
+    assert.equal(budget.reserve(100, reader("newer")), undefined, "both are being read");
+  });
+
+  test("a client that holds less than its part has room for an event of any size", () => {
+    const { budget, closed, reader } = rig(256 * MB);
+    assert.ok(budget.reserve(MB, reader("a")));
+    assert.ok(budget.share(90 * MB, {}).reserve(reader("a")));
+    assert.equal(budget.share(1, {}).reserve(reader("a")), undefined, "it holds more now");
+    assert.deepEqual(closed, []);
   });
 });

@@ -26,7 +26,7 @@ export interface RpcBounds {
   readonly maxWaitingMessages: number;
   /** Time in which a request must have arrived, and for which an idle connection is kept: 10,000. */
   readonly readTimeoutMs: number;
-  /** Time in which an answer must have been taken: 11,000. */
+  /** Time in which an answer must have been taken, or over a WebSocket 8 MiB of what is unread: 11,000. */
   readonly writeTimeoutMs: number;
   /** How long `broadcast_tx_commit` waits for a block: 10,000. */
   readonly commitTimeoutMs: number;

@@ -5,11 +5,44 @@ import { type RpcId, successHead } from "./answers.ts";
 import { goJsonText } from "./go-json.ts";
 import type { RpcEvent } from "./rpc-event.ts";
 
+/** Maximum bytes of one frame: what a client reads of a long message shows at the end of each. */
+const FRAME_BYTES = 1024 * 1024;
+/** Bytes for which a client that reads them gets its whole time anew. */
+const PROGRESS_BYTES = 8 * FRAME_BYTES;
+/** Part of the unread bytes that a client reads in a second so that it is not closed for others. */
+const READING_PART = 0.1;
+
 interface Message {
   readonly bytes: number;
   readonly sinceMs: number;
   readonly release: ReleaseBytes | undefined;
-  write(socket: WebSocket, onWritten: () => void): void;
+  /** Data of its frames. They are created late. */
+  frames(): readonly FrameData[];
+}
+
+interface FrameData {
+  readonly data: string | Buffer;
+  /** Those of the message that it has. */
+  readonly bytes: number;
+}
+
+/** Part of a message that is fragmented (RFC 6455 section 5.4). */
+interface Frame extends FrameData {
+  readonly message: Message;
+  readonly isLast: boolean;
+}
+
+function framesOf(message: Message): Frame[] {
+  const frames = message.frames();
+  return frames.map((frame, at) => ({ ...frame, message, isLast: at === frames.length - 1 }));
+}
+
+/** Divides bytes without a copy: all subscribers of an event share them. */
+function divided(data: Buffer): readonly FrameData[] {
+  return Array.from({ length: Math.ceil(data.length / FRAME_BYTES) }, (_, at) => {
+    const frame = data.subarray(at * FRAME_BYTES, (at + 1) * FRAME_BYTES);
+    return { data: frame, bytes: frame.length };
+  });
 }
 
 export interface SocketOutboxModules {
@@ -23,17 +56,27 @@ export interface SocketOutboxModules {
 
 /**
  * Messages to one WebSocket client, in their order. They are created as frames when earlier ones were written, so that a client that
- * is behind costs what its messages share with others' once. Each must be read within a time after it was sent.
+ * is behind costs what its messages share with others' once. Each must be read within a time after it was sent, or after the client
+ * read 8 MiB more: a long message, or many, may take any number of such times.
  */
 export class SocketOutbox {
   readonly #timeoutMs: number;
   readonly #modules: SocketOutboxModules;
   readonly #queue: Message[] = [];
-  /** Messages in the socket's own buffer. */
-  readonly #written: Message[] = [];
+  /** Messages of which frames were created, the oldest first; a socket that closes may report them in another order. */
+  readonly #begun = new Set<Message>();
+  /** Their frames that wait. */
+  #frames: Frame[] = [];
   readonly #waiters = new Set<() => void>();
   #bytes = 0;
+  /** Bytes in the socket's own buffer. */
   #writtenBytes = 0;
+  /** Time of the latest progress, and bytes that were read after it. */
+  #progressMs = Number.NEGATIVE_INFINITY;
+  #progressBytes = 0;
+  /** Bytes that are read in a second, as of a time; earlier ones count e times less for each second. */
+  #rate = 0;
+  #rateMs = 0;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -49,25 +92,25 @@ export class SocketOutbox {
     return this.#add(
       bytes,
       () => writeBuffer.reserve(bytes, reader),
-      (socket, onWritten) => socket.send(text, onWritten),
+      () => (bytes < FRAME_BYTES ? [{ data: text, bytes }] : divided(Buffer.from(text))),
     );
   }
 
   /** Sends an event to a subscription. False, with nothing sent, when there is no room for it. */
   sendEvent(id: RpcId, query: string, event: RpcEvent): boolean {
-    const write = (socket: WebSocket, onWritten: () => void): void => {
+    const frames = (): readonly FrameData[] => {
       const { data } = event;
       const head = `${successHead(id)}{"query":${goJsonText(query)},`;
-      if (typeof data === "string") {
-        socket.send(`${head}${data}}}`, onWritten);
-        return;
-      }
-      // Its frames (RFC 6455 section 5.4) have the bytes that all subscribers share.
-      socket.send(head, { fin: false });
-      socket.send(data, { binary: false, fin: false });
-      socket.send("}}", onWritten);
+      return typeof data === "string"
+        ? [{ data: `${head}${data}}}`, bytes: data.length }]
+        : [{ data: head, bytes: 0 }, ...divided(data), { data: "}}", bytes: 0 }];
     };
-    return this.#add(event.data.length, () => event.reserve(this.#modules.reader), write);
+    return this.#add(event.data.length, () => event.reserve(this.#modules.reader), frames);
+  }
+
+  /** True: the client would read all that is unread in 10 s, at its rate of the last second. */
+  isReading(): boolean {
+    return this.#rateAt(this.#modules.clock.monotonicMs()) >= this.#bytes * READING_PART;
   }
 
   /** Resolves when at most so many bytes are unread, or the connection has ended. */
@@ -81,13 +124,14 @@ export class SocketOutbox {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    for (const { release } of [...this.#written, ...this.#queue]) release?.();
-    this.#written.length = 0;
+    for (const { release } of [...this.#begun, ...this.#queue]) release?.();
+    this.#begun.clear();
+    this.#frames.length = 0;
     this.#queue.length = 0;
     this.#wake();
   }
 
-  #add(bytes: number, reserve: () => ReleaseBytes | undefined, write: Message["write"]): boolean {
+  #add(bytes: number, reserve: () => ReleaseBytes | undefined, frames: Message["frames"]): boolean {
     if (this.#isClosed) return true;
     const isLarge = this.#bytes + bytes >= LARGE_ANSWER_BYTES;
     const release = isLarge ? reserve() : undefined;
@@ -96,7 +140,7 @@ export class SocketOutbox {
     if (this.#isClosed) release?.();
     else {
       this.#bytes += bytes;
-      this.#queue.push({ bytes, sinceMs: this.#modules.clock.monotonicMs(), release, write });
+      this.#queue.push({ bytes, sinceMs: this.#modules.clock.monotonicMs(), release, frames });
       this.#writeNext();
     }
     return true;
@@ -104,40 +148,69 @@ export class SocketOutbox {
 
   #writeNext(): void {
     while (this.#writtenBytes < LARGE_ANSWER_BYTES) {
-      const message = this.#queue.shift();
-      if (message === undefined) break;
-      this.#written.push(message);
-      this.#writtenBytes += message.bytes;
-      message.write(this.#modules.socket, () => this.#onWritten(message));
+      const frame = this.#nextFrame();
+      if (frame === undefined) break;
+      const { data, bytes, isLast } = frame;
+      this.#writtenBytes += bytes;
+      this.#modules.socket.send(data, { binary: false, fin: isLast }, () => this.#onWritten(frame));
     }
-    const oldest = this.#written[0];
+    const [oldest] = this.#begun;
     if (oldest !== undefined) this.#timer ??= this.#timerFor(oldest);
   }
 
-  #onWritten(message: Message): void {
+  #nextFrame(): Frame | undefined {
+    if (this.#frames.length === 0) {
+      const message = this.#queue.shift();
+      if (message === undefined) return undefined;
+      this.#begun.add(message);
+      this.#frames = framesOf(message);
+    }
+    return this.#frames.shift();
+  }
+
+  #onWritten({ bytes, message, isLast }: Frame): void {
     if (this.#isClosed) return;
-    this.#written.shift();
-    this.#writtenBytes -= message.bytes;
-    this.#bytes -= message.bytes;
-    message.release?.();
+    this.#writtenBytes -= bytes;
+    this.#bytes -= bytes;
+    this.#countRead(bytes);
+    if (isLast) {
+      this.#begun.delete(message);
+      message.release?.();
+    }
     this.#writeNext();
-    if (this.#written.length === 0) {
+    if (this.#begun.size === 0) {
       clearTimeout(this.#timer);
       this.#timer = undefined;
+      this.#progressBytes = 0;
     }
     this.#wake();
   }
 
-  /** The time of the oldest message; it is set again when that one was read. */
+  #countRead(bytes: number): void {
+    const nowMs = this.#modules.clock.monotonicMs();
+    this.#rate = this.#rateAt(nowMs) + bytes;
+    this.#rateMs = nowMs;
+    this.#progressBytes += bytes;
+    if (this.#progressBytes < PROGRESS_BYTES) return;
+    this.#progressBytes = 0;
+    this.#progressMs = nowMs;
+  }
+
+  #rateAt(nowMs: number): number {
+    return this.#rate * Math.exp((this.#rateMs - nowMs) / 1000);
+  }
+
+  /** The time of the oldest message; it is set again when that one was read, or enough of it. */
   #timerFor(message: Message): NodeJS.Timeout {
-    const remainingMs = this.#timeoutMs - (this.#modules.clock.monotonicMs() - message.sinceMs);
+    const progressMs = this.#progressMs;
+    const elapsedMs = this.#modules.clock.monotonicMs() - Math.max(message.sinceMs, progressMs);
     return setTimeout(
       () => {
-        const oldest = this.#written[0];
-        if (oldest === message) this.#modules.onSlow();
+        const [oldest] = this.#begun;
+        if (oldest === message && this.#progressMs === progressMs) this.#modules.onSlow();
         else this.#timer = oldest === undefined ? undefined : this.#timerFor(oldest);
       },
-      Math.max(0, remainingMs),
+      Math.max(0, this.#timeoutMs - elapsedMs),
     );
   }
 

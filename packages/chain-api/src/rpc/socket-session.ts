@@ -57,7 +57,12 @@ export class SocketSession implements SocketClient {
       socket,
       writeBuffer,
       clock,
-      reader: { client: clientKey, connection: socket, close: () => this.#drop("too much is unread") },
+      reader: {
+        client: clientKey,
+        connection: socket,
+        close: () => this.#drop("too much is unread"),
+        isReading: () => this.#outbox.isReading(),
+      },
       onSlow: () => this.#drop("slow client"),
     });
     this.#pings = setInterval(() => socket.ping(), bounds.pingMs);

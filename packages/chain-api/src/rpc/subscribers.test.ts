@@ -63,7 +63,7 @@ const longTxs = (count: number, bytes: number): TestTx[] =>
 suite("subscribers that read", () => {
   test("of one address, seven at once, get each event of blocks whose results have 40 MB", async () => {
     const node = new TestNode();
-    await using server = await serve(node, { writeTimeoutMs: 300_000 });
+    await using server = await serve(node);
     await using owned = new AsyncDisposableStack();
     const subscribers = Array.from({ length: 7 }, () => owned.use(new Subscriber(server)));
     for (const each of subscribers) await each.subscribe("NewBlock", "NewBlockEvents", "Tx");
