@@ -359,7 +359,7 @@ export class Pipeline {
 
   #learn(service: ServiceId, bytes: number): void {
     const before = this.#answerBytes.get(service) ?? bytes;
-    this.#answerBytes.set(service, before + (bytes - before) * LEARNING_RATE);
+    this.#answerBytes.set(service, Math.ceil(before + (bytes - before) * LEARNING_RATE));
   }
 
   /** The answer as it is sold; undefined when a fault made none. */

@@ -220,18 +220,43 @@ export class Facilitator {
       this.#count("verify", "malformed");
       return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
     }
-    const verified =
-      read.kind === "refused"
-        ? read.refusal
-        : await this.#verifySale(body, { payment: read.payment, client: caller.client, seller: caller.seller }, signal);
+    const share = read.kind === "refused" ? undefined : this.#shareOf(read.payment, caller);
+    if (share?.ok === false) {
+      attempt.excused();
+      this.#count("verify", "PAYMENT_RATE_LIMITED");
+      return refusalError(rateLimited(share.waitSeconds));
+    }
+    try {
+      const verified =
+        read.kind === "refused" ? read.refusal : await this.#verifySale(body, read.payment, caller, signal);
+      if (verified.ok) {
+        attempt.unpaid(verificationName(verified.payment));
+        share?.unpaid(verificationName(verified.payment));
+      } else {
+        endRefused(attempt, verified.code);
+      }
+      return await this.#verifyAnswer(read, verified, caller, body);
+    } finally {
+      share?.excused();
+    }
+  }
+
+  /** Tokens that one payer may spend of a seller with a key; undefined where the client has no key. */
+  #shareOf(payment: DecodedPayment, { client, seller }: SettleCaller): ReturnType<UnpaidLimit["begin"]> | undefined {
+    return seller === undefined ? undefined : this.#payerShares.begin(`${client} ${payerName(payment)}`, false);
+  }
+
+  async #verifyAnswer(
+    read: Exclude<ReturnType<typeof readRequest>, { readonly kind: "malformed" }>,
+    verified: Verification,
+    caller: SettleCaller,
+    body: Uint8Array,
+  ): Promise<FacilitatorResult<VerifyResponse>> {
     const mayBeClaimed = read.kind === "read" && (verified.ok || AFTER_SETTLEMENT.has(verified.code));
     const claim = mayBeClaimed ? await this.#claimFor(read.payment, caller, body) : "none";
     const result = claim === "open" ? { ok: true as const } : verified;
     const isDuplicate = result.ok && claim === "duplicate";
     this.#count("verify", isDuplicate ? DUPLICATE_REASON : result.ok ? "valid" : result.code);
-    if (!result.ok) endRefused(attempt, result.code);
-    else if (verified.ok) attempt.unpaid(verificationName(verified.payment));
-    else attempt.excused();
     if (!result.ok && isOurFault(result)) return refusalError(result);
     const payer = read.kind === "read" ? read.payment.authorization.from : read.payer;
     if (isDuplicate) {
@@ -252,11 +277,17 @@ export class Facilitator {
   }
 
   /** A payment whose settlement is over a budget of the day is no good to a seller, either. */
-  async #verifySale(body: Uint8Array, sale: PresentedSale, signal: AbortSignal): Promise<Verification> {
+  async #verifySale(
+    body: Uint8Array,
+    payment: DecodedPayment,
+    { client, seller }: SettleCaller,
+    signal: AbortSignal,
+  ): Promise<Verification> {
     const { clock } = this.#modules;
-    const name = saleName(body, sale.seller);
+    const name = saleName(body, seller);
     const known = this.#verified.get(name, clock.monotonicMs());
     if (known !== undefined) return known;
+    const sale: PresentedSale = { payment, client, seller };
     const verified = await this.#checks.verifySale(sale, signal);
     const result = verified.ok ? ((await this.#budgets.refusal({ ...sale, gas: verified.gas })) ?? verified) : verified;
     if (result.ok) this.#verified.set(name, result, clock.monotonicMs());
@@ -279,10 +310,7 @@ export class Facilitator {
       return failedWith(read, read.refusal.code, read.refusal.message);
     }
     const { payment } = read;
-    const share =
-      caller.seller === undefined
-        ? undefined
-        : this.#payerShares.begin(`${caller.client} ${payerName(payment)}`, false);
+    const share = this.#shareOf(payment, caller);
     if (share?.ok === false) {
       attempt.excused();
       const result = await this.#outcomeOrRefusal(body, signal, caller, rateLimited(share.waitSeconds));
@@ -294,7 +322,7 @@ export class Facilitator {
       endSettling(this.#clients, attempt, settling);
       if (share !== undefined) endSettling(this.#payerShares, share, settling);
       const { result } = settling;
-      if (isSuccess(result)) this.#clients.settled(verificationName(payment));
+      if (isSuccess(result)) this.#returnVerification(payment);
       if (isPending(result)) {
         this.#pending.set(paymentName(payment), true, this.#modules.clock.monotonicMs());
       }
@@ -320,10 +348,15 @@ export class Facilitator {
     const { result, id } = await this.#settlement.settle(request, this.#waitLimit(signal), refusal);
     if (id !== undefined && isSuccess(result)) {
       this.#clients.settled(id);
-      this.#clients.settled(verificationName(request.payment));
       this.#payerShares.settled(id);
+      this.#returnVerification(request.payment);
     }
     return result;
+  }
+
+  #returnVerification(payment: DecodedPayment): void {
+    this.#clients.settled(verificationName(payment));
+    this.#payerShares.settled(verificationName(payment));
   }
 
   #waitLimit(signal: AbortSignal): AbortSignal {

@@ -125,6 +125,24 @@ test("attack: one payer spends a tenth of a seller's tokens at most, however lon
   assert.equal((await to.post("settle", fresh(), sender)).said, "good");
 });
 
+test("attack: one payer's good verifications without a settlement spend a tenth of a seller's tokens at most", async () => {
+  const keySha256 = createHash("sha256").update("k3y").digest("hex");
+  const seller = { name: "shop", keySha256, receivers: [], settlementsPerDay: 1_000, settlementsPerPayer: 1_000 };
+  const keyless = { settlementsPerDay: 0, settlementsPerPayer: 0, settlementsPerReceiver: 0 };
+  const sellers = { ownReceivers: [], sellers: [seller], keyless };
+  await using to = await open({ unpaidPerClient: () => ({ burst: 100, perSecond: 0.01 }), sellers });
+  const [attacker, sender] = [newPayer(), { authorization: "Bearer k3y" }];
+  const verified = await each(30, () => to.post("verify", fresh(attacker), sender));
+  assert.equal(verified.filter(({ status }) => status === 200).length, 10);
+  assert.equal(verified.at(-1)?.said, "PAYMENT_RATE_LIMITED");
+  const body = fresh();
+  const again = await each(30, () => to.post("verify", body, sender));
+  assert.equal(again.filter(({ status }) => status === 200).length, 10, "the same request again costs as much");
+  const others = await each(50, () => to.post("verify", fresh(), sender));
+  assert.ok(others.every(({ status }) => status === 200));
+  assert.equal((await to.post("settle", fresh(), sender)).said, "good");
+});
+
 test("attack: a seller whose buyers used its tokens up still gets the outcome of its pending payments, and its tokens for them", async () => {
   await using to = await open({ unpaidPerClient: () => ({ burst: 2, perSecond: 0.001 }), settleWaitMs: 1 });
   const [from, nonce] = [newPayer(), newNonce()];

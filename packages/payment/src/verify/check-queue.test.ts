@@ -32,16 +32,24 @@ test("attack: checks of one client that never end leave places to others, and ar
   assert.deepEqual(await Promise.all(attacks.slice(0, 8)), Array(8).fill("checked"));
 });
 
-test("attack: one payer at many clients, and clients that come and go, leave places to others", async () => {
+test("attack: checks that name a payer at one client count for no other client's, and leave that client room", async () => {
   const { check } = open();
   const blocked = Promise.withResolvers<void>();
-  const attacks = Array.from({ length: 12 }, (_, at) => check(`client ${at}`, "one wallet", blocked.promise));
-  assert.deepEqual(await Promise.all(attacks.slice(2)), Array(10).fill("each"));
-  assert.equal(await check("honest", "payer"), "checked");
+  const attacks = Array.from({ length: 12 }, () => check("attacker", "one wallet", blocked.promise));
+  assert.deepEqual(await Promise.all(attacks.slice(6)), Array(6).fill("each"), "three quarters of the client's");
+  const others = [check("attacker", "another wallet", blocked.promise), check("attacker", "a third", blocked.promise)];
+  const burst = Array.from({ length: 6 }, () => check("honest", "one wallet"));
+  assert.deepEqual(await Promise.all(burst), Array(6).fill("checked"));
   blocked.resolve();
-  await Promise.all(attacks);
-  const all = Array.from({ length: 30 }, (_, at) => check(`client ${at}`, `payer ${at}`));
-  assert.ok((await Promise.all(all)).every((result) => result === "checked"));
+  assert.deepEqual(await Promise.all([...attacks.slice(0, 6), ...others]), Array(8).fill("checked"));
+});
+
+test("clients that come and go leave places to others", async () => {
+  const { check } = open();
+  for (let round = 0; round < 3; round++) {
+    const all = Array.from({ length: 30 }, (_, at) => check(`client ${at}`, `payer ${at}`));
+    assert.ok((await Promise.all(all)).every((result) => result === "checked"));
+  }
 });
 
 test("a check that throws gives its place back, and without a client its payer is the client", async () => {

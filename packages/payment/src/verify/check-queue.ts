@@ -1,9 +1,12 @@
 import { ClientQueue, type NoPlace, Places } from "@turnpike/base";
 
 export interface CheckQueueOptions {
-  /** Maximum number of checks at once. A client may have a quarter of them; so may a payer, with those that wait. */
+  /** Maximum number of checks at once. A client may have a quarter of them. */
   readonly maxRunning: number;
-  /** Maximum number of checks that run or wait. A client may have a quarter of them. */
+  /**
+   * Maximum number of checks that run or wait. A client may have a quarter of them, and each payer that it presents three
+   * quarters of those: the payer's signature is not checked yet, so that one client's must not count for another's.
+   */
   readonly maxChecks: number;
 }
 
@@ -27,7 +30,10 @@ export class CheckQueue {
   constructor({ maxRunning, maxChecks }: CheckQueueOptions) {
     this.#maxRunning = maxRunning;
     this.#clients = new Places({ max: () => maxChecks, maxEach: () => quarter(maxChecks) });
-    this.#payers = new Places({ max: () => maxChecks, maxEach: () => quarter(maxRunning) });
+    this.#payers = new Places({
+      max: () => maxChecks,
+      maxEach: () => Math.max(1, Math.floor((quarter(maxChecks) * 3) / 4)),
+    });
   }
 
   /** Runs a check in its turn; says why not, at once, when too many wait. */
@@ -38,7 +44,7 @@ export class CheckQueue {
     const name = client ?? payer;
     const leave = this.#clients.acquire(name);
     if (typeof leave === "string") return leave;
-    const leavePayer = this.#payers.acquire(payer);
+    const leavePayer = this.#payers.acquire(`${name} ${payer}`);
     if (typeof leavePayer === "string") {
       leave();
       return leavePayer;
