@@ -205,11 +205,11 @@ async function onlyHolder(url: string): Promise<string> {
 }
 
 /** Two facilitators on a database of their own, and what makes the first one's process dead to the ledger. */
-async function openMortal(stack: AsyncDisposableStack, bend: FacilitatorBend = {}) {
+async function openMortal(stack: AsyncDisposableStack, heartbeatMs = 50) {
   const url = await databases().database();
-  const first = await openOn(stack, url, bend, { heartbeatMs: 50 });
+  const first = await openOn(stack, url, {}, { heartbeatMs });
   const holder = await onlyHolder(url);
-  const second = await openOn(stack, url, bend);
+  const second = await openOn(stack, url, {});
   const rows = async ({ id }: PaymentRecord): Promise<number> =>
     (await sql(url, "select 1 from open_results where settlement = $1", [id])).length;
   const living = async (): Promise<number> => (await sql(url, "select 1 from holders")).length;
@@ -240,6 +240,23 @@ test("attack: a process that dies before its answer leaves the result to one cop
   await eventually("it sees that it was late", async () => (await living()) === 2);
   await dead.settler.finish(record).catch(() => undefined);
   assert.equal((await lost).said, "duplicate_settlement");
+});
+
+test("attack: a process that is late, and does not see it yet, gives the result to no copy", async () => {
+  await using stack = new AsyncDisposableStack();
+  const { both, rows, kill } = await openMortal(stack, 60_000);
+  const [late, next] = both;
+  const payment = newPayment();
+  late.settler.held.add(payment.nonce);
+  const first = payment.settle(late);
+  const { record } = await payment.pending(both);
+  await eventually("its right is recorded", async () => (await rows(record)) === 1);
+  await kill();
+  await next.settler.finish(record);
+  const copies = await Promise.all(Array.from({ length: 5 }, () => payment.settle(late)));
+  assert.deepEqual(saidBy(copies), duplicates(5));
+  await late.settler.finish(record).catch(() => undefined);
+  assert.equal((await first).said, "good");
 });
 
 test("attack: a process that dies after its answer leaves the result to no copy", async () => {
@@ -290,6 +307,13 @@ test("a payment that is claimed is not valid any more at /verify", async () => {
   assert.equal((await payment.verify(both[0])).said, "duplicate_settlement");
 });
 
+/** Rows of the shared database about the right to a settlement's result. */
+async function openRows(id: string): Promise<number> {
+  const url = await database;
+  assert.ok(url !== undefined);
+  return (await sql(url, "select 1 from open_results where settlement = $1", [id])).length;
+}
+
 test("attack: what its claimant was told to have failed, and was paid after all, has one success", async () => {
   await using stack = new AsyncDisposableStack();
   const both = await openTwo(stack);
@@ -297,6 +321,8 @@ test("attack: what its claimant was told to have failed, and was paid after all,
   both[0].settler.instead = () => Promise.reject(new TypeError("no settlement"));
   assert.equal((await payment.settle(both[0])).said, "SETTLEMENT_UNAVAILABLE");
   const { id } = await payment.record(both[0]);
+  // Until the claimant's answer is noted as sent, its process may still be about to send it.
+  await eventually("its answer is noted", async () => (await openRows(id)) === 0);
   await both[0].ledger.owed(id, newEvidence());
   const copies = Array.from({ length: 10 }, (_, at) => payment.settle(both[at % 2 === 0 ? 0 : 1]));
   assert.deepEqual(saidBy(await Promise.all(copies)), [...duplicates(9), "good"]);
@@ -321,8 +347,7 @@ test("what is kept of results that were not received is deleted after a week", a
   const { id } = await payment.record(one);
   const url = await database;
   assert.ok(url !== undefined);
-  const count = async (): Promise<number> =>
-    (await sql(url, "select 1 from open_results where settlement = $1", [id])).length;
+  const count = (): Promise<number> => openRows(id);
   assert.equal(await count(), 1);
   await sql(url, "update open_results set at = now() - interval '8 days' where settlement = $1", [id]);
   const next = newPayment();

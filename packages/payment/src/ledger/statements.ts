@@ -211,10 +211,11 @@ export function ledgerStatements(schema: string) {
       "isResultOpen",
       `select exists (select from ${s}.open_results r where settlement = $1 and ${openResult}) as open`,
     ),
+    // A process that is late would leave what it takes open to every copy.
     takeResult: write(
       "takeResult",
       `update ${s}.open_results r set is_open = false, holder = $2, at = clock_timestamp()
-        where settlement = $1 and ${openResult} returning settlement`,
+        where settlement = $1 and ${openResult} and ${s}.holder_lives($2) returning settlement`,
     ),
     // Its row stays: no request may be the first once more.
     takeFirstResult: write(
