@@ -201,6 +201,7 @@ const LIST_TEXTS: Readonly<Record<string, readonly string[]>> = {
     "application.unfinished_transfers.address",
     "application.unfinished_unbonding.address",
     "auth.unordered_nonces.address",
+    "gateway.undelegating_gateways.address",
     "gateway.unfinished_unbonding.address",
     "proof.held_claims.supplier_operator_address",
     "session.records_history.application.key",
