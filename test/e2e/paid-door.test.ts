@@ -110,7 +110,7 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
 
   test("payments whose funds are gone, with many copies, leave places for others", async () => {
     await using node = await startStandIn(true);
-    const gatewayKeys = { port: 0, metrics: { port: 0 }, maxConcurrentRequests: 40, shutdownTimeoutMs: 0 };
+    const gatewayKeys = { ...sections(node).gateway, maxConcurrentRequests: 40, shutdownTimeoutMs: 0 };
     await using gateway = await openGateway(ground, {
       sections: { suppliers: ethAt(node.url), gateway: gatewayKeys },
       // Nothing that waits for a settlement ends while the test runs.
@@ -124,20 +124,22 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
     const headers = await Promise.all(signers.map((thief) => signPayment(thief, terms)));
     const left = new AbortController();
     using _ = { [Symbol.dispose]: () => left.abort() };
-    const send = (header: string): Promise<Answer | undefined> =>
-      call(url, BODY, header, { signal: left.signal }).catch(() => undefined);
-    for (const header of headers) void send(header);
+    // Of a client each: one has a quarter of all calls under way.
+    const send = (header: string, client: string): Promise<Answer | undefined> =>
+      call(url, BODY, header, { signal: left.signal, headers: { "x-forwarded-for": client } }).catch(() => undefined);
+    for (const header of headers) void send(header, "192.0.2.1");
     await eventually("all are claimed", () => node.runs() === 10);
     for (const { address } of thieves) await setTokenBalance(ground.anvil.url, { address, units: 0n });
     const codes: unknown[] = [];
-    for (const header of headers.flatMap((one) => Array.from({ length: 8 }, () => one))) {
-      void send(header).then((answer) => codes.push(answer?.json.code));
-    }
+    const copies = headers.flatMap((header) =>
+      Array.from({ length: 8 }, (_, at) => [header, `192.0.2.${at + 2}`] as const),
+    );
+    for (const [header, client] of copies) void send(header, client).then((answer) => codes.push(answer?.json.code));
     await eventually("a quarter of the places is all that copies have", () => codes.length === 70);
     assert.deepEqual(new Set(codes), new Set(["PAYMENT_IN_PROGRESS"]));
     node.release();
     const buyer = await ground.fundedPayer(PRICE);
-    assert.equal((await call(url, BODY, await signPayment(buyer, terms))).status, 200);
+    assert.equal((await call(url, BODY, await signPayment(buyer, terms), BUYER)).status, 200);
     await gateway.assertSettled(1);
   });
 

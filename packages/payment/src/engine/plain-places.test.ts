@@ -39,11 +39,11 @@ test("at a facilitator, which settles at once, they wait in the queue", async ()
   assert.deepEqual(new Set(ends.map(({ state }) => state)), new Set(["settled"]));
 });
 
-test("of one payer at most 64 wait; more are refused at once, and those that wait when their time is over, as their payer's doing", async () => {
+test("of one payer at most 256 wait; more are refused at once, and those that wait when their time is over, as their payer's doing", async () => {
   await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
-  const payments = await claimMany(bed, ledger, 80);
+  const payments = await claimMany(bed, ledger, 280);
   const ends = { served: 0, refused: 0 };
   const reserve = async (payment: PaymentRecord): Promise<void> => {
     const refusal = await engine.reserve(payment, 500, timeLimit());
@@ -53,20 +53,20 @@ test("of one payer at most 64 wait; more are refused at once, and those that wai
       ends.refused++;
     }
   };
-  const [others, waiting] = [payments.slice(72), payments.slice(0, 72)];
+  const [others, waiting] = [payments.slice(264), payments.slice(0, 264)];
   const reserving = waiting.map(reserve);
   await Promise.all(others.map(reserve));
   assert.equal(ends.refused, others.length, "they do not wait");
   await Promise.all(reserving);
-  assert.deepEqual(ends, { served: 8, refused: 72 });
+  assert.deepEqual(ends, { served: 8, refused: 272 });
 });
 
-test("attack: of one client at most 64 wait, whatever its payers; another client's payments still wait for their places", async () => {
+test("attack: of one client at most 256 wait, whatever its payers; another client's payments still wait for their places", async () => {
   await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   const burst = async (): Promise<PaymentRecord[]> => {
-    const payments = await claimMany(bed, ledger, 50);
+    const payments = await claimMany(bed, ledger, 200);
     return payments.filter(({ waits }) => waits === true);
   };
   const [first, second, third] = [await burst(), await burst(), await burst()];
@@ -74,7 +74,7 @@ test("attack: of one client at most 64 wait, whatever its payers; another client
   const reserve = (payments: readonly PaymentRecord[], client: string): Promise<PaymentRefusal | undefined>[] =>
     payments.map((payment) => engine.reserve(payment, 60_000, leaving.signal, client));
   const waiting = reserve(first, "192.0.2.1");
-  const atOnce = await Promise.all(reserve(second, "192.0.2.1").slice(64 - first.length));
+  const atOnce = await Promise.all(reserve(second, "192.0.2.1").slice(256 - first.length));
   assert.deepEqual(new Set(atOnce.map((refusal) => refusal?.code)), new Set(["PAYMENT_RATE_LIMITED"]));
   let ended = 0;
   const others = reserve(third, "192.0.2.2").map((refusal) => refusal.finally(() => ended++));

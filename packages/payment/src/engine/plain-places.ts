@@ -7,8 +7,8 @@ import { pause } from "./waiters.ts";
 /** Pause until places are asked for again, by one question for all payments of a payer. */
 const REST_MS = 250;
 /** Maximum number of claims that wait for a place, and of one client or payer: each holds a request open. */
-const MAX_WAITING = 256;
-const MAX_WAITING_EACH = 64;
+const MAX_WAITING = 1_024;
+const MAX_WAITING_EACH = 256;
 
 export interface PlainPlacesOptions {
   readonly network: NetworkId;
