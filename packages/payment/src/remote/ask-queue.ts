@@ -56,7 +56,8 @@ export class AskQueue {
       const release = (): void => this.#release(payer, asks, running);
       const heldMs = this.#clock.monotonicMs() - running.startedMs;
       const remainingMs = signal.aborted ? 0 : (this.#opts.minHoldMs ?? 0) - heldMs;
-      if (remainingMs > 0) setTimeout(release, remainingMs).unref();
+      // Timers drop fractions of a millisecond: rounded up, so that the place is held for no less.
+      if (remainingMs > 0) setTimeout(release, Math.ceil(remainingMs)).unref();
       else release();
     }
   }
