@@ -124,7 +124,7 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
     const headers = await Promise.all(signers.map((thief) => signPayment(thief, terms)));
     const left = new AbortController();
     using _ = { [Symbol.dispose]: () => left.abort() };
-    // Of a client each: one has a quarter of all calls under way.
+    // Each with a client of its own: a client has a quarter of all calls under way.
     const send = (header: string, client: string): Promise<Answer | undefined> =>
       call(url, BODY, header, { signal: left.signal, headers: { "x-forwarded-for": client } }).catch(() => undefined);
     for (const header of headers) void send(header, "192.0.2.1");

@@ -37,7 +37,7 @@ export class ClientBytes {
 export class ClientByteBudget {
   readonly #maxBytes: () => number;
   readonly #all: ByteBudget;
-  readonly #held = new Map<string, number>();
+  readonly #heldBytes = new Map<string, number>();
 
   /** `maxBytes` may change. With `whole`, this is a part of that one: see {@link ByteBudget}. */
   constructor(maxBytes: () => number, whole?: ByteBudget) {
@@ -49,21 +49,21 @@ export class ClientByteBudget {
   acquire(clients: readonly string[], bytes: number): NoPlace | undefined {
     const names = clients.flatMap(clientKeys);
     for (const { name, shares } of names) {
-      const held = this.#held.get(name) ?? 0;
+      const heldBytes = this.#heldBytes.get(name) ?? 0;
       const maxBytes = this.#maxBytes() * (shares === 1 ? CLIENT_SHARE : SITE_SHARE);
-      if (held > 0 && held + bytes > maxBytes) return "each";
+      if (heldBytes > 0 && heldBytes + bytes > maxBytes) return "each";
     }
     if (!this.#all.acquire(bytes)) return "all";
-    if (bytes > 0) for (const { name } of names) this.#held.set(name, (this.#held.get(name) ?? 0) + bytes);
+    if (bytes > 0) for (const { name } of names) this.#heldBytes.set(name, (this.#heldBytes.get(name) ?? 0) + bytes);
     return undefined;
   }
 
   release(clients: readonly string[], bytes: number): void {
     this.#all.release(bytes);
     for (const { name } of clients.flatMap(clientKeys)) {
-      const others = (this.#held.get(name) ?? 0) - bytes;
-      if (others > 0) this.#held.set(name, others);
-      else this.#held.delete(name);
+      const others = (this.#heldBytes.get(name) ?? 0) - bytes;
+      if (others > 0) this.#heldBytes.set(name, others);
+      else this.#heldBytes.delete(name);
     }
   }
 

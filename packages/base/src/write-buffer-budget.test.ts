@@ -15,11 +15,11 @@ test("what a connection holds is given back once, however it ends, also for answ
   const taken: boolean[] = [];
   const waiting: ServerResponse[] = [];
   let arrived = Promise.withResolvers<void>();
-  const wanted = 3;
+  const numRequests = 3;
   const server = createServer(({ url = "" }, res) => {
     taken.push(budget.acquire(res, 100, url, false));
     waiting.push(res);
-    if (waiting.length === wanted) arrived.resolve();
+    if (waiting.length === numRequests) arrived.resolve();
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -33,7 +33,7 @@ test("what a connection holds is given back once, however it ends, also for answ
     await using raw = await openRaw(port);
     const [socket] = (await connected) as [Socket];
     const closed = new Promise((resolve) => socket.once("close", resolve));
-    raw.write(askAs("one").repeat(wanted));
+    raw.write(askAs("one").repeat(numRequests));
     await arrived.promise;
     // A quarter is for one client: what a round before did not give back, or gave back twice, would show here.
     assert.deepEqual(taken.splice(0), [true, true, false], end);
@@ -93,7 +93,7 @@ suite("when there is no room", () => {
     for (const name of ["a", "b", "c", "d"]) assert.ok(budget.reserve(200, reader(name)));
     assert.ok(budget.reserve(50, reader("e")));
     assert.ok(budget.reserve(140, reader("e")), "within its share, and there is room");
-    assert.equal(budget.reserve(20, reader("e")), undefined, "nobody holds more");
+    assert.equal(budget.reserve(20, reader("e")), undefined, "no client holds more");
     assert.deepEqual(closed, []);
     assert.ok(budget.reserve(50, reader("f")));
     assert.ok(budget.reserve(50, reader("f")));

@@ -48,7 +48,7 @@ export interface PocketQueriesModules {
 /** Claims of one supplier as a state has them. */
 export interface SupplierClaims {
   readonly claims: readonly proof.Claim[];
-  /** Least height of the states that the list is of: all its claims were there. */
+  /** Minimum height of the states of the list's pages: all its claims were there. */
   readonly heightBlocks: bigint;
   /** False when the list was cut, or is of several states: a claim that it does not have may be on the chain. */
   readonly isWhole: boolean;
@@ -507,11 +507,11 @@ async function collect<P, T>(
   const heights = new Set<bigint>();
   let key = new Uint8Array(0);
   for (;;) {
-    const asked = await page(key);
-    heights.add(asked.heightBlocks);
+    const pageAnswer = await page(key);
+    heights.add(pageAnswer.heightBlocks);
     const heightBlocks = [...heights].reduce((least, height) => (height < least ? height : least));
-    if (!asked.answer.ok) return { answer: asked.answer, heightBlocks, isWhole: false };
-    const { items: more, next = new Uint8Array(0) } = read(asked.answer.value);
+    if (!pageAnswer.answer.ok) return { answer: pageAnswer.answer, heightBlocks, isWhole: false };
+    const { items: more, next = new Uint8Array(0) } = read(pageAnswer.answer.value);
     const fitting = more.slice(0, MOST_ITEMS - items.length);
     items.push(...fitting);
     if (next.length === 0 || more.length === 0 || items.length >= MOST_ITEMS) {

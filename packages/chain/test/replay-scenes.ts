@@ -182,7 +182,7 @@ function preparations(): readonly Scene[] {
   ];
 }
 
-/** What actors change while the session lasts, and while it is claimed and proven. */
+/** Changes by the actors while the session lasts, and while it is claimed and proven. */
 function changes(): readonly Scene[] {
   const oddShares = [addressOf("sup-5"), encodeBech32(ACCOUNT_PREFIX, new Uint8Array(21).fill(7))];
   const transfer = { sourceAddress: addressOf("app-2"), destinationAddress: addressOf("heir") };

@@ -75,7 +75,7 @@ export class UnpaidLimit {
   #recent = new Map<string, Bucket>();
   #older = new Map<string, Bucket>();
   readonly #pending = new BoundedMap<string, PendingCost>({ maxEntries: MAX_PENDING, ttlMs: PENDING_MS });
-  /** Of sites; made for the first of them. */
+  /** Limits of sites; created for the first of them. */
   #sites: UnpaidLimit | undefined;
 
   /** `rule` is read each time, so that it may change. */

@@ -160,7 +160,7 @@ export class Reconciler {
   ): Promise<boolean> {
     const { chain, ledger, resolver, clock, log, metrics } = this.#modules;
     const { network, finalityBlocks, blockTimeSeconds, maxLogBlocks = 1_000 } = this.#rules;
-    // What one look ended wrongly must not be looked at by the same pass for the last time.
+    // A payment that one look ended wrongly must not be looked at by the same pass for the last time.
     const finalAtMs = payment.updatedAtMs + finalityBlocks * blockTimeSeconds * 1_000;
     if (payment.state !== "released" && clock.nowMs() < finalAtMs) return false;
     const { used } = await chain.authorization(payment.key, deep, signal);

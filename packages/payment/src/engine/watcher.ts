@@ -233,7 +233,7 @@ export class Watcher {
       await ledger.endWallet(payment.id, this.#rules.network, subjects, { gas, isLost: true });
     };
     await all(payments.map(one));
-    // What code burns is not the others' loss.
+    // Gas that code burns is not the others' loss.
     const plainGas = burning === 0 ? lostGas : 0n;
     await this.#countLosses(plainLosses, { transaction, lostGas: plainGas });
     return { open, lost };

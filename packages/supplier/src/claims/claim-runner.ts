@@ -93,7 +93,7 @@ interface Asked {
   readonly isWhole: boolean;
   readonly claimsHeightBlocks: bigint;
   readonly proofParams: proof.Params | undefined;
-  /** Of the operator; undefined when it is not known. */
+  /** Configurations of the operator; undefined when they are not known. */
   readonly supplier: shared.Supplier | undefined;
   /** By session id. */
   readonly settlements: ReadonlyMap<string, SettlementFact>;

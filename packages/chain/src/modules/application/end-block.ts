@@ -62,7 +62,7 @@ function endDelegations(ctx: Context, [since, gateway]: QueueKey, maximum: numbe
   }
   if (failed === 0 && delegating.length === maximum) return maximum;
   undelegatingGateways.remove(ctx, [since, gateway]);
-  // What fails is retried in the first block of the next session.
+  // A failed undelegation is retried in the first block of the next session.
   if (failed > 0) undelegatingGateways.set(ctx, [sessionEnd(ctx), gateway], new Uint8Array(0));
   return delegating.length;
 }

@@ -34,7 +34,7 @@ function assertInTwoBlocks(chain: ReturnType<typeof actorsChain>, type: string, 
   }
 }
 
-/** What leaves, or moves, at a session's end, by the session in which that began. */
+/** Stakes that leave, or move, at a session's end, by the session in which that began. */
 type Begin = (ctx: Context, address: string, since: bigint) => void;
 
 const LONG_GATEWAYS = Array.from({ length: 60 }, (_, i) => addressAt(i, 255));

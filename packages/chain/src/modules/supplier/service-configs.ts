@@ -23,7 +23,7 @@ function endpointsFault(config: shared.SupplierServiceConfig): string | undefine
   return undefined;
 }
 
-/** What is wrong with an address; undefined when nothing is. */
+/** Fault of an address; undefined when it is valid. */
 type AddressRule = (address: string) => string | undefined;
 
 function shareFault(

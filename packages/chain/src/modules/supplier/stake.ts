@@ -45,7 +45,7 @@ export function partyFault(text: string, name: string, quotes: boolean): TxFault
   return fail(SUPPLIER.invalidAddress, `${start} (${fault})`).fault;
 }
 
-/** What is wrong with a supplier's stake; undefined when nothing is. */
+/** Fault of a supplier's stake; undefined when it is valid. */
 export function supplierStakeFault(coin: NonNullable<supplier.MsgStakeSupplier["stake"]>): string | undefined {
   const text = coinText(coin);
   const [read] = readCoins([coin]) ?? [];
